@@ -25,7 +25,6 @@ from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
@@ -140,6 +139,8 @@ def _bom(name: str, contents: str) -> tuple[Bom, Component]:
 
 
 def _validated(name: str, bom: Bom) -> str:
+    from cyclonedx.validation.json import JsonStrictValidator  # three seconds, for the grammar of URLs in jsonschema
+
     text = str(JsonV1Dot6(bom).output_as_string(indent=2))
     problem = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
     if problem is not None:

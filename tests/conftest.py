@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
@@ -34,6 +35,12 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put the files into an order that suits several processes."""
     items[:] = in_order(items, config.rootpath)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the modules and tests, some million objects: a full collection took 0.6 s."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)

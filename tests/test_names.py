@@ -10,17 +10,16 @@ from typing import Any
 
 import pytest
 import typer
-import yaml
 
 from deploy.cache import CHECKOUT
 from glaim_stream.check.sizing import Load, size
 from glaim_stream.commands.main import app
 from glaim_stream.settings import Settings
+from tests.rules_file import alerts
 
 PAGES = [CHECKOUT / "docs" / f"{name}.md" for name in ("access", "cost", "data", "on-call", "recovery", "security")]
 PAGES.append(CHECKOUT / "SECURITY.md")
 VALUES = json.loads((CHECKOUT / "helm" / "glaim-stream" / "values.schema.json").read_text())
-RULES = CHECKOUT / "helm" / "glaim-stream" / "files" / "rules.yaml"
 BESIDE_SETTINGS = {"GLAIM_DATA", "GLAIM_CACHE"}  # of the tests and installers
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
@@ -78,8 +77,7 @@ def test_settings_metrics_and_alerts_exist(page: Path) -> None:
     assert set(re.findall(r"\bGLAIM_[A-Z_]*[A-Z]\b", text)) <= settings
     metrics = (CHECKOUT / "docs" / "metrics.md").read_text()
     assert not {name for name in re.findall(r"`(glaim_[a-z_]+)`", text) if name not in metrics}
-    alerts = {rule.get("alert") for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]}
-    assert set(re.findall(r"\bGlaim[A-Z]\w+", text)) <= alerts
+    assert set(re.findall(r"\bGlaim[A-Z]\w+", text)) <= {rule["alert"] for rule in alerts()}
 
 
 @each_page

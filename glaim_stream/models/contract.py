@@ -171,17 +171,9 @@ def write_contract(contract: Contract, model_directory: Path) -> Path:
     return target
 
 
-def verify_weights(contract: Contract, torchscript: Path) -> None:
-    """Raise ContractError unless the TorchScript file is the one the contract was written for."""
-    _require_digest(contract, file_digest(torchscript))
-
-
 def require_weights(contract: Contract, weights: bytes) -> None:
     """Raise ContractError unless these bytes are the weights the contract was written for."""
-    _require_digest(contract, hashlib.sha256(weights).hexdigest())
-
-
-def _require_digest(contract: Contract, found: str) -> None:
+    found = hashlib.sha256(weights).hexdigest()
     if found != contract.torchscript_sha256:
         raise ContractError(
             f"{WEIGHTS} of model {contract.name} version {contract.version}: contract expects "

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.coverage import STRETCH, WARM_UP, Found, arrivals, plant, problems, stretched, stretches, untouched
+from benchmarks.coverage import STRETCH, WARM_UP, Found, arrivals, problems, stretched, stretches
+from benchmarks.drifting import plant, untouched
 
 LOW, HIGH = np.array([0.0]), np.array([100.0])
 

@@ -120,7 +120,7 @@ class Release:
         """The rendered objects of the release."""
         run = self.helm("get hooks" if hooks else "get manifest")
         assert run.returncode == 0, run.stderr
-        return [document for document in yaml.safe_load_all(run.stdout) if document]
+        return [document for document in yaml.load_all(run.stdout, yaml.CSafeLoader) if document]
 
     # ------------------------------------------------------------------------------------------ state of the cluster
 

@@ -67,9 +67,9 @@ def test_every_flag_that_the_page_names_exists() -> None:
 
 
 def fit_help() -> str:
-    from training.fit.command import parser
+    from training.fit.options import parser
 
-    return parser().format_help()
+    return parser(None).format_help()
 
 
 def test_the_schema_is_json_on_request() -> None:

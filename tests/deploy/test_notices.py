@@ -21,14 +21,19 @@ pytestmark = pytest.mark.skipif(
 each_image = pytest.mark.parametrize("content", CONTENTS, ids=lambda content: content.image)
 
 
+@pytest.fixture(scope="module")
+def made() -> dict[str, str]:
+    """By image, and of the chart: the notices, three seconds for each image whose packages are read."""
+    return {each.image: notices(each) for each in CONTENTS} | others()
+
+
 def version_of(package: str) -> str:
     return dict(locked(CONTENTS[1].lock))[package]
 
 
 @each_image
-def test_notices_have_every_locked_package_with_its_text(content: Content) -> None:
-    text = notices(content)
-    parts = text.split(RULE)[1:]
+def test_notices_have_every_locked_package_with_its_text(made: dict[str, str], content: Content) -> None:
+    parts = made[content.image].split(RULE)[1:]
     headings = [part.strip().splitlines()[0] for part in parts]
     assert [heading.partition(":")[0] for heading in headings] == [" ".join(each) for each in locked(content.lock)]
     for heading, part in zip(headings, parts, strict=True):
@@ -51,7 +56,7 @@ def test_an_argued_licence_is_accepted_for_its_package_alone() -> None:
         licence("tqdm", version_of("tqdm"), policy)
 
 
-def test_a_wrong_licence_in_the_metadata_is_corrected() -> None:
+def test_a_wrong_licence_in_the_metadata_is_corrected(made: dict[str, str]) -> None:
     """The metadata say BSD, the licence file is NVIDIA's: source of the correction in licences.toml."""
     policy, name = read_policy(), "nvidia-nvshmem-cu12"
     ((_, text),) = texts(name, version_of(name))
@@ -59,14 +64,13 @@ def test_a_wrong_licence_in_the_metadata_is_corrected() -> None:
     assert "CUDA Toolkit" in text
     assert "BSD" not in text.split("\n\n", 1)[0]
     assert licence(name, version_of(name), policy) == "LicenseRef-NVIDIA-Proprietary"
-    assert "nvidia-nvshmem-cu12 3.3.20: LicenseRef-NVIDIA-Proprietary" in notices(CONTENTS[1])
+    assert "nvidia-nvshmem-cu12 3.3.20: LicenseRef-NVIDIA-Proprietary" in made["training"]
     del policy["packages"][name]["stated"]
     assert licence(name, version_of(name), policy) == "BSD-3-Clause", "an entry corrects what it expects alone"
 
 
 @pytest.mark.parametrize("name", ["worker", "training", "triton"])
-def test_every_image_names_the_source_of_the_data_in_its_models(name: str) -> None:
-    made = {each.image: notices(each) for each in CONTENTS} | others()
+def test_every_image_names_the_source_of_the_data_in_its_models(made: dict[str, str], name: str) -> None:
     assert set(made) == {"worker", "training", "triton", "chart"}
     for part in ("Chen, S. (2017)", "10.24432/C5RK5G", "CC BY 4.0", "Changes: "):
         assert part in made[name]

@@ -73,7 +73,7 @@ class Chart:
         run = self.run(values, apis=apis, kubernetes=kubernetes)
         assert run.returncode == 0, run.stderr
         assert "warning" not in run.stderr
-        return [document for document in yaml.safe_load_all(run.stdout) if document]
+        return [document for document in yaml.load_all(run.stdout, yaml.CSafeLoader) if document]
 
     def rejection(self, values: dict[str, Any], apis: Sequence[str] = ()) -> str:
         """The error output of helm for values that it rejects."""

@@ -155,14 +155,18 @@ def test_every_limit_is_settable_and_every_name_in_a_rule_is_a_value(chart: Char
     budgets = {f"{name}Budget" for name in ("timeliness", "completeness", "availability", "modelShare")}
     ranges = {"fastShort", "fastLong", "slowShort", "slowLong", "ticketShort", "ticketLong", "readingsRange"}
     assert named == {*defaults["thresholds"], *budgets, *ranges, "minimumEvents"}
-    for name in defaults["thresholds"]:
-        value = PROBE_VALUES.get(name, 0.123 if "Share" in name or name == "coverage" else 123)
-        text = _expressions(
-            alerting(chart.render(merged(SMALLEST, {"monitoring": {"thresholds": {name: value}}}), OPERATOR))["spec"]
-        )
+    values = {
+        name: PROBE_VALUES.get(name, 0.1 + place / 1000 if "Share" in name or name == "coverage" else 100 + place)
+        for place, name in enumerate(defaults["thresholds"])
+    }
+    assert len({*values.values()}) == len(values), "a limit of another name would show"
+    text = _expressions(
+        alerting(chart.render(merged(SMALLEST, {"monitoring": {"thresholds": values}}), OPERATOR))["spec"]
+    )
+    for name, value in values.items():
         assert {line.rsplit("#", 1)[0].split()[-1] for line in text.splitlines() if line.endswith(f"# {name}")} == {
             str(value)
-        }
+        }, name
 
 
 def _expressions(spec: Object) -> str:
@@ -299,7 +303,7 @@ def dashboard_of(chart: Chart, release: str = "demo", **changes: object) -> Obje
     values = merged(SMALLEST, {"monitoring": {"dashboard": changes}})
     run = chart.run(values, apis=OPERATOR, release=release)
     assert run.returncode == 0, run.stderr
-    objects = [each for each in yaml.safe_load_all(run.stdout) if each]
+    objects = [each for each in yaml.load_all(run.stdout, yaml.CSafeLoader) if each]
     (found,) = [each for each in monitoring_objects(objects) if each["kind"] == "ConfigMap"]
     return found
 

@@ -70,7 +70,7 @@ class CronJob:
         command = [helm, "template", "plant", CHECKOUT / "helm" / "glaim-stream", "--values", values]
         run = subprocess.run([*command, "--kube-version", "1.34.0"], capture_output=True, text=True, check=False)
         assert run.returncode == 0, run.stderr
-        objects = [each for each in yaml.safe_load_all(run.stdout) if each]
+        objects = [each for each in yaml.load_all(run.stdout, yaml.CSafeLoader) if each]
         jobs = {each["metadata"]["name"]: each for each in objects if each["kind"] == "CronJob"}
         name = "plant-glaim-stream-training"
         pods = [jobs[each]["spec"]["jobTemplate"]["spec"]["template"]["spec"] for each in (name, ROLLBACK_JOB)]

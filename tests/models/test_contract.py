@@ -13,8 +13,8 @@ from glaim_stream.models.contract import (
     CONTRACT_FILE,
     file_digest,
     read_contract,
+    require_weights,
     sensors_digest,
-    verify_weights,
     write_contract,
 )
 from tests.support import contract
@@ -95,6 +95,6 @@ def test_the_order_of_sensors_is_part_of_the_contract() -> None:
 def test_weights_are_checked_by_digest(tmp_path: Path) -> None:
     weights = tmp_path / "model.pt"
     weights.write_bytes(b"weights")
-    verify_weights(contract(torchscript_sha256=file_digest(weights)), weights)
+    require_weights(contract(torchscript_sha256=file_digest(weights)), weights.read_bytes())
     with pytest.raises(ContractError, match=r"model\.pt of model m version 1: contract expects sha256 0000"):
-        verify_weights(contract(), weights)
+        require_weights(contract(), weights.read_bytes())

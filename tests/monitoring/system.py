@@ -25,8 +25,8 @@ from deploy.triton import LocalTriton
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.settings import Settings
 from tests.integration.worker_process import WorkerProcess, environment_of, plant_settings, without_forms
+from tests.rules_file import rules_file
 
-RULES = CHECKOUT / "helm" / "glaim-stream" / "files" / "rules.yaml"
 CONFIGURATIONS = CHECKOUT / "deploy" / "prometheus"
 SPEEDUP = 60  # a minute of the rules takes a second here
 UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -50,7 +50,7 @@ def shortened(text: str) -> str:
 
 def shortened_rules() -> dict[str, Any]:
     """The chart's rules with `for` and every window divided by `SPEEDUP`."""
-    rules: dict[str, Any] = yaml.safe_load(RULES.read_text())
+    rules = rules_file()
     for rule in (rule for group in rules["groups"] for rule in group["rules"]):
         rule["expr"] = shortened(rule["expr"])
         if "for" in rule:

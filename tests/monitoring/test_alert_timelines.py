@@ -9,7 +9,8 @@ import pytest
 
 from tests.monitoring.alert_timelines import TIMELINES, Timeline
 from tests.monitoring.rule_tests import run_rules
-from tests.monitoring.test_alerts import alerts, alerts_got, bare_rules, promtool
+from tests.monitoring.test_alerts import alerts_got, bare_rules, promtool
+from tests.rules_file import alerts
 
 __all__ = ["bare_rules", "promtool"]  # fixtures
 

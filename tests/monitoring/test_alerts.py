@@ -17,8 +17,8 @@ from deploy.gotools import GoUnavailable
 from deploy.prometheus_install import PrometheusUnavailable, find_alertmanager, find_prometheus
 from tests.monitoring.alert_cases import CASES, Case
 from tests.monitoring.rule_tests import run_rules
+from tests.rules_file import RULES, alerts, rules_file
 
-RULES = CHECKOUT / "helm" / "glaim-stream" / "files" / "rules.yaml"
 RUNBOOK = CHECKOUT / "docs" / "runbook.md"
 
 
@@ -40,15 +40,10 @@ def amtool() -> Path:
         pytest.skip(str(reason))
 
 
-def alerts() -> list[dict[str, Any]]:
-    groups = yaml.safe_load(RULES.read_text())["groups"]
-    return [rule for group in groups for rule in group["rules"] if "alert" in rule]
-
-
 @pytest.fixture(scope="session")
 def bare_rules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The rules without annotations, which promtool would require in every case."""
-    rules = yaml.safe_load(RULES.read_text())
+    rules = rules_file()
     for rule in (rule for group in rules["groups"] for rule in group["rules"] if "alert" in rule):
         del rule["annotations"]
     file = tmp_path_factory.mktemp("rules") / "rules.yaml"

@@ -16,24 +16,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.monitoring.alert_cases import TRITON, W0
 from tests.monitoring.alert_timelines import TIMELINES, Timeline, timeline
 from tests.monitoring.notation import Value, compress, expand
 from tests.monitoring.rule_tests import run_rules
 from tests.monitoring.test_alert_timelines import check_timeline, minutes_of
-from tests.monitoring.test_alerts import RULES, bare_rules, promtool
+from tests.monitoring.test_alerts import bare_rules, promtool
+from tests.rules_file import all_rules
 
 __all__ = ["bare_rules", "promtool"]  # fixtures
 
 LIFE = 3  # minutes between restarts
 RESETS = re.compile(r"\b(?:rate|increase)\(")
 COUNTER = re.compile(r"\w+_total\{|\w+_bucket\{|nv_inference_\w+\{")
-
-
-def all_rules() -> list[dict[str, Any]]:
-    return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
 
 
 def key(rule: dict[str, Any]) -> tuple[str, str]:

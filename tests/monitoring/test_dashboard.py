@@ -12,7 +12,7 @@ import yaml
 
 from deploy import dashboard
 from deploy.cache import CHECKOUT
-from tests.monitoring.system import RULES
+from tests.rules_file import alerts, all_rules
 
 NAME = re.compile(r"(?<![\w\"'.-])(?:glaim|nv|kube|process|up|ALERTS)(?:[_:][\w:]+)?(?![\w\"'(-])")
 PROMETHEUS_METRICS = {"up", "ALERTS"}
@@ -22,17 +22,13 @@ def panels() -> list[dict[str, Any]]:
     return [each for each in json.loads(dashboard.TARGET.read_text())["panels"] if each["type"] != "row"]
 
 
-def rules() -> list[dict[str, Any]]:
-    return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
-
-
 def known() -> set[str]:
     """The metrics in docs/metrics.md, the series of their histograms, and the recorded ones."""
     named = set(re.findall(r"`([\w:]+)`", (CHECKOUT / "docs" / "metrics.md").read_text()))
     of_histograms = {
         name + ending for name in named for ending in ("_bucket", "_sum", "_count") if name.endswith("_seconds")
     }
-    return named | of_histograms | {rule["record"] for rule in rules() if "record" in rule} | PROMETHEUS_METRICS
+    return named | of_histograms | {rule["record"] for rule in all_rules() if "record" in rule} | PROMETHEUS_METRICS
 
 
 def metrics_of(expression: str) -> set[str]:
@@ -55,16 +51,15 @@ def test_each_panel_has_a_description_and_queries_existing_metrics(panel: dict[s
         assert 'release=~"$release"' in target["expr"]
 
 
-@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.get("record") or rule["alert"])
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.get("record") or rule["alert"])
 def test_each_rule_queries_existing_metrics(rule: dict[str, Any]) -> None:
     assert metrics_of(rule["expr"])
     assert metrics_of(rule["expr"]) <= known(), rule["expr"]
 
 
 def test_the_metrics_page_names_exactly_the_existing_alerts() -> None:
-    alerts = {rule["alert"] for rule in rules() if "alert" in rule}
     named = set(re.findall(r"\bGlaim[A-Z]\w+", (CHECKOUT / "docs" / "metrics.md").read_text()))
-    assert named == alerts
+    assert named == {rule["alert"] for rule in alerts()}
 
 
 def test_a_misspelt_metric_is_detected() -> None:

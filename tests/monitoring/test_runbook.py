@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 import typer
-import yaml
 
 from deploy.cache import CHECKOUT
 from glaim_stream.commands.main import app
-from tests.monitoring.system import RULES
+from tests.rules_file import alerts
 
 RUNBOOK = CHECKOUT / "docs" / "runbook.md"
 PARTS = ("Means", "Lost", "Severity", "Look", "Do")
@@ -20,10 +19,6 @@ PARTS = ("Means", "Lost", "Severity", "Look", "Do")
 def sections() -> dict[str, str]:
     parts = re.split(r"^## (\w+)$", RUNBOOK.read_text(), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
-
-
-def alerts() -> list[dict[str, Any]]:
-    return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"] if "alert" in rule]
 
 
 def commands() -> list[str]:

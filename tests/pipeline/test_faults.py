@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glaim_stream.decode.dead_letters import DeadLetterCause
@@ -129,6 +129,7 @@ def poisoned() -> PoisonedPipeline:
     return PoisonedPipeline(RULES, {}, Ladder([Interpolation()]))
 
 
+@settings(max_examples=50)
 @given(
     steps=st.lists(st.integers(0, 20), min_size=3, max_size=20),
     poison=st.sets(st.integers(0, 19), max_size=4),

@@ -123,7 +123,9 @@ async def test_the_probes_group_is_the_one_whose_reading_was_hidden() -> None:
     assert checked > 200
 
 
-@pytest.mark.parametrize("killed_at", [160, 191, 192, 193, 239])
+@pytest.mark.parametrize(
+    "killed_at", [160, 191, 192, *(pytest.param(each, marks=pytest.mark.slow) for each in (193, 239))]
+)
 async def test_a_worker_that_took_over_publishes_the_same_records(killed_at: int) -> None:
     """Wherever in a stretch its predecessor was killed; 192 begins one."""
     topic = records(300)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glaim_stream.decode.dead_letters import DeadLetterCause
@@ -41,6 +41,7 @@ async def replayed(
     return publisher, counts
 
 
+@settings(max_examples=50)
 @given(
     st.lists(st.integers(0, 30), min_size=1, max_size=40),
     st.sets(st.integers(0, 39), max_size=4),

@@ -161,13 +161,13 @@ def whole() -> list[SensorEvent]:
     return found
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.lists(st.integers(1, 10_000), max_size=30))
 def test_the_events_do_not_depend_on_the_batches(cuts: list[int]) -> None:
     assert events_of(windows(), faulty(), cuts) == whole()
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.integers(1, 10_000))
 @example(6453)  # both groups have an event at one step, and the second is the first to speak in the rebuild
 def test_a_rebuild_at_any_record_gives_the_same_events_to_the_bit(split: int) -> None:

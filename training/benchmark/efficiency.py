@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
-from torch.distributed._tools.mem_tracker import MemTracker
 from torch.utils.flop_counter import FlopCounterMode
 
 from training.benchmark import lines, paper
@@ -100,6 +99,8 @@ def _peak(iteration: Callable[[], None], model: GLAIM, optimiser: torch.optim.Op
         torch.cuda.reset_peak_memory_stats()
         iteration()
         return float(torch.cuda.max_memory_allocated())
+    from torch.distributed._tools.mem_tracker import MemTracker  # two seconds, which only this measurement needs
+
     tracker = MemTracker()
     tracker.track_external(model, optimiser)
     with tracker:

@@ -107,3 +107,9 @@ def together(device: str) -> Iterator[World]:
         yield world()
     finally:
         dist.destroy_process_group()
+
+
+def say(text: str) -> None:
+    """Print a line without buffering, from the first of several processes."""
+    if os.environ.get("RANK", "0") == "0":
+        print(text, flush=True)

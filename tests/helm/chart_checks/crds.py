@@ -7,12 +7,13 @@ rules of a CRD are not checked here; `make cluster-test` has them checked by a r
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
-
-import jsonschema
+from typing import TYPE_CHECKING, Any
 
 from deploy.cluster import crds
 from tests.helm.chart_checks.system import Object
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
 
 
 @cache
@@ -32,7 +33,9 @@ def custom_kinds() -> frozenset[tuple[str, str]]:
 
 
 @cache
-def custom_validator(api: str, kind: str) -> jsonschema.protocols.Validator:
+def custom_validator(api: str, kind: str) -> Validator:
+    import jsonschema  # three seconds, which every test process would take
+
     return jsonschema.Draft202012Validator(closed(definitions()[api, kind]))
 
 

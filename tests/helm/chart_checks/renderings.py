@@ -15,7 +15,7 @@ import yaml
 from deploy.cache import CHECKOUT
 from tests.helm.chart_checks.crds import custom_kinds
 from tests.helm.chart_checks.schemas import newest_minors
-from tests.helm.chart_checks.system import Object, System
+from tests.helm.chart_checks.system import System
 
 CHART = CHECKOUT / "helm" / "glaim-stream"
 NAMESPACE = "plant"
@@ -66,23 +66,26 @@ class Renderings:
         """The system rendered from these values, for each cluster."""
         if name not in self._systems:
             served = [cluster for cluster in clusters() if cluster.operators or name not in self._operated]
+            # The templates do not ask for the version of Kubernetes (test_every_rule.py): newest ones stand for all.
+            newest = {cluster.operators: cluster for cluster in served}
             with ThreadPoolExecutor(CONCURRENT) as pool:
-                rendered = list(pool.map(lambda cluster: self._render(name, cluster), served))
-            self._systems[name] = list(zip(served, rendered, strict=True))
+                texts = dict(zip(newest, pool.map(lambda each: self.text(name, each), newest.values()), strict=True))
+            systems = {operators: self._system(name, text) for operators, text in texts.items()}
+            self._systems[name] = [(cluster, systems[cluster.operators]) for cluster in served]
         return self._systems[name]
 
     def distinct(self, name: str) -> list[System]:
         """The same without duplicates: most versions of Kubernetes make no difference."""
         found: list[System] = []
         for _, system in self.of(name):
-            if all(system.objects != other.objects for other in found):
+            if all(system is not other and system.objects != other.objects for other in found):
                 found.append(system)
         return found
 
-    def _render(self, name: str, cluster: Cluster) -> System:
-        values: Object = self._matrix[name]
+    def text(self, name: str, cluster: Cluster) -> str:
+        """What helm renders from these values for this cluster."""
         file = self._directory / f"{re.sub('[^a-z0-9]+', '-', name.lower())}-{cluster.minor}-{cluster.operators}.yaml"
-        file.write_text(yaml.safe_dump(values))
+        file.write_text(yaml.safe_dump(self._matrix[name]))
         arguments = ["template", "demo", str(CHART), "--values", str(file), "--namespace", NAMESPACE]
         arguments += ["--kube-version", f"{cluster.minor}.0"]
         if cluster.operators:
@@ -91,4 +94,8 @@ class Renderings:
         run = self._helm(*arguments)
         if run.returncode != 0:
             raise AssertionError(f"{name}, Kubernetes {cluster.minor}: {run.stderr}")
-        return System([item for item in yaml.load_all(run.stdout, yaml.CSafeLoader) if item], values, NAMESPACE)
+        return run.stdout
+
+    def _system(self, name: str, text: str) -> System:
+        objects = [item for item in yaml.load_all(text, yaml.CSafeLoader) if item]
+        return System(objects, self._matrix[name], NAMESPACE)

@@ -6,9 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cache
-
-import kubernetes_validate
-from kubernetes_validate.utils import all_versions, major_minor
+from typing import Any
 
 from tests.helm.chart_checks.crds import custom_kinds, custom_validator
 from tests.helm.chart_checks.system import Object, System, name_of
@@ -19,9 +17,19 @@ QUANTITY = re.compile(r"[+-]?(\d+|\d+\.\d*|\.\d+)([numkMGTPE]|[KMGTPE]i|[eE][+-]
 POWERS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 
 
+@cache
+def _kubernetes_validate() -> Any:
+    """The library, which would read the same definitions, 1.4 MB, again for every object."""
+    import kubernetes_validate.utils  # three seconds, for the jsonschema that it loads
+
+    kubernetes_validate.utils.schema_contents = cache(kubernetes_validate.utils.schema_contents)
+    return kubernetes_validate
+
+
 def newest_minors(count: int) -> list[str]:
     """The newest minor versions of Kubernetes with a bundled schema, oldest first: ["1.35", "1.36", "1.37"]."""
-    known = {major_minor(version) for version in all_versions()}
+    utils = _kubernetes_validate().utils
+    known = {utils.major_minor(version) for version in utils.all_versions()}
     return sorted(known, key=lambda version: int(version.split(".")[1]))[-count:]
 
 
@@ -42,6 +50,7 @@ def problems_of(text: str, minor: str) -> tuple[str, ...]:
 
 
 def _built_in(item: Object, minor: str) -> list[str]:
+    kubernetes_validate = _kubernetes_validate()
     try:
         kubernetes_validate.validate(item, minor, strict=True)
     except kubernetes_validate.ValidationError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jsonschema
 import pytest
 
 from deploy.gotools import GoUnavailable
@@ -14,6 +13,8 @@ pytestmark = pytest.mark.timeout(1800)
 
 
 def valid(schema: dict[str, Any], value: Any) -> bool:
+    import jsonschema  # three seconds, which every test process would take
+
     return jsonschema.Draft202012Validator(closed(schema)).is_valid(value)
 
 

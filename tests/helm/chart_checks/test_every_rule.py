@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from tests.helm.chart_checks import (
     scheduled,
     schemas,
 )
+from tests.helm.chart_checks.renderings import CHART, clusters
 from tests.helm.matrix import MATRIX
 
 if TYPE_CHECKING:
@@ -35,6 +37,17 @@ RULES: list[Callable[[System], Iterator[str]]] = [
     environment.check,
     network.check,
 ]
+
+
+def test_the_version_of_kubernetes_changes_nothing(renderings: Renderings) -> None:
+    """Every other test renders for the newest version with and without operators, and checks it against all schemas."""
+    rendered: dict[bool, set[str]] = {True: set(), False: set()}
+    for cluster in clusters():
+        name = "everything at once" if cluster.operators else "settings of every object"
+        rendered[cluster.operators].add(renderings.text(name, cluster))
+    assert [len(texts) for texts in rendered.values()] == [1, 1]
+    templates = [file for file in (CHART / "templates").rglob("*") if file.is_file()]
+    assert not [file for file in templates if re.search("KubeVersion|semverCompare", file.read_text())]
 
 
 @pytest.mark.parametrize("name", MATRIX)

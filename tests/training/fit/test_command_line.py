@@ -14,7 +14,7 @@ from training.config import RunConfig
 from training.data.series import DataSpec
 from training.data.tables import load
 from training.errors import DataError
-from training.fit import command
+from training.fit import command, options
 from training.fit.replay_lines import replay_lines
 
 ROWS = 700
@@ -79,7 +79,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(pumps: Path, capsys: py
 
 
 def test_missing_takes_numbers_and_texts_and_name_names_the_group() -> None:
-    given = command.parser().parse_args(
+    given = options.parser(None).parse_args(
         [
             "--missing",
             "-200",
@@ -93,10 +93,10 @@ def test_missing_takes_numbers_and_texts_and_name_names_the_group() -> None:
             "Asia/Tokyo",
         ]
     )
-    config = command.read_config(given)
+    config = options.read_config(given)
     assert (config.data.sentinels, config.data.no_value) == ((-200.0, -9999.0), ("Bad", "n/a"))
     assert config.data.timezone == "Asia/Tokyo"
-    named = command.read_config(command.parser().parse_args(["--name", "pump-7"]))
+    named = options.read_config(options.parser(None).parse_args(["--name", "pump-7"]))
     assert (named.name, named.data.group_name) == ("pump-7", "pump-7")
 
 
@@ -134,10 +134,10 @@ def test_the_decimal_sign_can_be_stated_where_no_cell_shows_it(tmp_path: Path) -
     rows = [f"2026-01-01 {row // 60:02d}:{row % 60:02d}\t{1 + row % 7 / 8:.3f}" for row in range(600)]
     path.write_text("\n".join(["time\ta", *rows]))
     for sign, first in ((".", 1.0), (",", 1000.0)):
-        given = command.parser().parse_args(["--data", str(path), "--model", "gaussian", "--decimal", sign])
-        config = command.read_config(given)
+        given = options.parser(None).parse_args(["--data", str(path), "--model", "gaussian", "--decimal", sign])
+        config = options.read_config(given)
         assert config.data.decimal == sign
         assert float(load(config.data, path).values[0, 0, 0]) == first
         assert f"--decimal {sign}" in " ".join(replay_lines(config, tmp_path, tmp_path, "gaussian"))
     with pytest.raises(DataError, match="state the decimal sign"):
-        command.read_config(command.parser().parse_args(["--data", str(path), "--model", "gaussian"]))
+        options.read_config(options.parser(None).parse_args(["--data", str(path), "--model", "gaussian"]))

@@ -17,7 +17,7 @@ import torch
 from glaim_stream.catalogue import read_catalogue
 from glaim_stream.imputers.closed_form import WatchedForm
 from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.models.contract import read_contract, verify_weights
+from glaim_stream.models.contract import read_contract, require_weights
 from glaim_stream.models.sealed import Trust
 from training import checkpoint as checkpoints
 from training import evaluate, export
@@ -48,7 +48,7 @@ def test_one_command_turns_a_csv_into_a_served_model(
     assert set(report["cases"]["edge_one"]["methods"]) == {"model", "gaussian", "interpolation", "last_value", "mean"}
     assert str(tmp_path) not in (run / "mine.md").read_text() + (run / "mine.json").read_text()
     contract = read_contract(model)
-    verify_weights(contract, model / "1" / "model.pt")
+    require_weights(contract, (model / "1" / "model.pt").read_bytes())
     assert contract.sensor_ids == ["s0", "s1", "s2"]
     assert contract.step_s == 60
     assert contract.emitted_steps == 16

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from glaim_stream.errors import ModelError
-from glaim_stream.models.contract import read_contract, verify_weights
+from glaim_stream.models.contract import read_contract, require_weights
 from glaim_stream.models.folders import DiskFolder
 from glaim_stream.models.sealed import Trust, open_sealed, seal
 from training import export
@@ -112,7 +112,7 @@ def test_the_directory_is_complete_and_its_contract_fits(model: GLAIM, unit_scal
         "1/model.pt", "1/model.py", "1/manifest.json", "warmup/values", "warmup/observed",
     }  # fmt: skip
     contract = read_contract(target)
-    verify_weights(contract, target / "1" / "model.pt")
+    require_weights(contract, (target / "1" / "model.pt").read_bytes())
     assert contract.sensor_ids == ["a", "b", "c"]
     assert contract.sensors[1].unit == "hPa"
     assert contract.sensors[1].resolution == pytest.approx(8e-4)

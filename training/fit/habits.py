@@ -1,0 +1,63 @@
+"""What is usual of a run's sensors, learned from its training rows and written beside the closed form that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from glaim_stream.errors import ModelError
+from glaim_stream.health.habits import learn
+from glaim_stream.health.stored import with_habits
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.models.contract import FORM_FILE
+from glaim_stream.models.form_manifest import place_form, read_sealed_form
+from glaim_stream.models.hold import require_folder_released
+from glaim_stream.models.sealed import Trust
+from glaim_stream.times import text_of_ms
+from training import closed_form
+from training.config import RunConfig
+from training.data.series import Series, split
+from training.export import destination
+
+Say = Callable[[str], None]
+
+
+def add_habits(config: RunConfig, series: Series, repository: str, say: Say, *, lose: float = 0.0) -> Path:
+    """Learn the habits of the sensors from the training rows and write them beside the closed form that is there.
+
+    The form stays as it is, to the bit; habits that it has are replaced.
+
+    Args:
+        config: The run whose closed form it is.
+        series: The whole of the data; rows after the training part are not used.
+        repository: The model repository, if it is not the run's own.
+        say: Receives a line on the outcome.
+        lose: Share of the readings that are left out first, one at a time, as a stream loses them.
+
+    Returns:
+        The model's folder.
+
+    Raises:
+        ModelError: There is no closed form, or it is not that of these training rows; or these are too few.
+    """
+    spec = destination(config, series.sensors, series.step_s, repository)
+    folder = Path(spec.directory) / spec.name
+    require_folder_released(folder)
+    path, content = folder / FORM_FILE, read_sealed_form(folder, Trust())
+    if content is None:
+        raise ModelError(f"expected a closed form at {path}, found none; --model gaussian fits one")
+    form = ClosedForm.from_bytes(content, str(path))
+    train = split(series, config.data, config.model.window).train
+    step_ms = round(train.step_s * 1000)
+    until_ms = int(train.times_ms[-1]) + step_ms
+    for what, expected, found in (
+        ("of sensors", list(train.sensors), list(form.sensors)),
+        ("of a step of", f"{step_ms} ms", f"{form.step_ms} ms"),
+        ("of readings until", text_of_ms(until_ms), "unknown" if form.until_ms is None else text_of_ms(form.until_ms)),
+    ):
+        if expected != found:
+            raise ModelError(f"expected a closed form {what} {expected}, as the training rows are, found {found}")
+    groups = closed_form.lossy(closed_form.health_series(train), lose, seed=config.train.seed)
+    place_form(folder, with_habits(content, learn(groups, form.sensors, form=form)))
+    say(f"closed form {form.digest[:8]} has the habits of the sensors now: {path}")
+    return folder
