@@ -124,6 +124,7 @@ def uninterrupted(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> dic
         with WorkerProcess(settings, tmp_path_factory.mktemp("uninterrupted") / "worker.log"):
             wait_until_committed(settings, deadline_s=120)
         found[partitions] = list(read(settings))
+        assert found[partitions], "other tests compare with these, which would hold for none too"
     return found
 
 
