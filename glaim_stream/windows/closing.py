@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -21,9 +21,10 @@ from glaim_stream.windows.holes import (
     settled_rows,
 )
 from glaim_stream.windows.rings import Cells, Rings
+from glaim_stream.windows.screen import Screen
 
 NO_WINDOW = -1
-_ROWS_AT_A_TIME = 256  # 1.5 MB of values for 8 sensors and 96 steps
+_ROWS_AT_A_TIME = 32  # 200 kB of values for 8 sensors and 96 steps: a part stays in the cache of a core
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -72,7 +73,14 @@ class Closed:
 
 
 def close_step(
-    rings: Rings, rules: Rules, lookback: LookBack, slow: SlowSensors | None = None, *, published: bool, by_clock: bool
+    rings: Rings,
+    rules: Rules,
+    lookback: LookBack,
+    slow: SlowSensors | None = None,
+    screen: Screen | None = None,
+    *,
+    published: bool,
+    by_clock: bool,
 ) -> Closed | None:
     """Make the rows of one step as it closes; None when there is nothing to publish.
 
@@ -81,6 +89,7 @@ def close_step(
         rules: the model's window rules.
         lookback: from the step that closes.
         slow: the model's cadences, None when all sensors are due at each step; it is updated with the holes published.
+        screen: shows which windows need not be judged; None: all are. It follows the steps that event time closes.
         published: the wall clock has published this step already, with a first estimate of each hole.
         by_clock: the wall clock closes the step, so none of its holes is final. When event time closes it, the holes
             of the step `revise_after` steps earlier become final.
@@ -104,7 +113,9 @@ def close_step(
     for part in parts:
         wanted[part.row[part.fill]] = True
     window_of = np.where(wanted, np.cumsum(wanted) - 1, NO_WINDOW)
-    doubted, window_values, window_observed = _sound_windows(rings, rules, lookback, wanted)
+    doubted, window_values, window_observed = _sound_windows(
+        rings, rules, lookback, wanted, None if by_clock else screen
+    )
     rows = [_columns(part, rings, rules, lookback.step - part.lag, window_of) for part in parts]
     for part, row in zip(parts, rows, strict=True):
         row["doubted"] = part.observed & doubted[part.row, part.sensor]
@@ -115,7 +126,7 @@ def close_step(
 
 
 def _sound_windows(
-    rings: Rings, rules: Rules, lookback: LookBack, wanted: Bools
+    rings: Rings, rules: Rules, lookback: LookBack, wanted: Bools, screen: Screen | None
 ) -> tuple[Bools, NDArray[np.float64], Bools]:
     """Judge the readings of a closing step, and make the windows to impute without the doubted ones.
 
@@ -123,28 +134,42 @@ def _sound_windows(
         Whether each reading of the step is doubted, bool [R, C], and the windows of the rows that are wanted.
     """
     observed = lookback.observed
-    doubted = np.zeros(observed.shape[:2], np.bool_)
-    judged = rules.plausibility is not None
-    every = np.flatnonzero(wanted)
-    count = len(observed) if judged else len(every)
     window_values = np.empty((int(wanted.sum()), *observed.shape[1:]))
     window_observed = observed[wanted]
+    for start, rows in _in_parts(wanted):
+        window_values[start : start + len(rows)] = _values(rings, lookback, rows)
+    doubted = np.zeros(observed.shape[:2], np.bool_)
+    if rules.plausibility is None:
+        return doubted, window_values, window_observed
+    suspects = np.ones(len(observed), np.bool_) if screen is None else screen.suspects(lookback)
     place = np.cumsum(wanted) - 1
-    for start in range(0, count, _ROWS_AT_A_TIME):
-        part = slice(start, min(start + _ROWS_AT_A_TIME, count))  # the rings have room for more rows
-        rows = part if judged else every[part]
-        values = rings.past(rings.values, rows, lookback.step)  # 0 where nothing was observed
-        if lookback.step > rings.newest_step:  # the slots of later steps still hold older ones
-            np.copyto(values, 0, where=~observed[rows])
-        filled = np.flatnonzero(wanted[rows])
-        if rules.plausibility is not None:
-            apart = rules.plausibility.doubtful(values, observed[rows])
-            if apart.any():
-                doubted[rows] = apart[:, :, -1]
-                values[apart] = 0
-                window_observed[place[rows][filled]] &= ~apart[filled]
-        window_values[place[rows][filled]] = values[filled]
+    for _, rows in _in_parts(suspects):
+        windows = _values(rings, lookback, rows), observed[rows]
+        if screen is not None:
+            screen.begin(rows, *windows)
+        apart = rules.plausibility.doubtful(*windows)
+        if apart.any():
+            doubted[rows] = apart[:, :, -1]
+            imputed = wanted[rows]
+            at = place[rows[imputed]]
+            window_observed[at] &= ~apart[imputed]
+            window_values[at] = np.where(apart[imputed], 0.0, window_values[at])
     return doubted, window_values, window_observed
+
+
+def _in_parts(chosen: Bools) -> Iterator[tuple[int, Ints]]:
+    """Yield the chosen rows in parts that fit the processor's memory, each with the number of those before it."""
+    rows = np.flatnonzero(chosen)
+    for start in range(0, len(rows), _ROWS_AT_A_TIME):
+        yield start, rows[start : start + _ROWS_AT_A_TIME]
+
+
+def _values(rings: Rings, lookback: LookBack, rows: Ints) -> NDArray[np.float64]:
+    """The values of some rows' windows, 0 where nothing was observed."""
+    values = rings.past(rings.values, rows, lookback.step)
+    if lookback.step > rings.newest_step:  # the slots of later steps still hold older ones
+        np.copyto(values, 0, where=~lookback.observed[rows])
+    return values
 
 
 def correct(rings: Rings, rules: Rules, cells: Cells) -> Closed | None:

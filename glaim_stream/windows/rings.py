@@ -126,8 +126,7 @@ class Rings:
         steps = self.window if steps is None else steps
         first = (step - steps + 1) % self.length
         over = max(0, first + steps - self.length)
-        chosen = array[rows]
-        return np.concatenate([chosen[:, :, first : first + steps], chosen[:, :, :over]], axis=2)
+        return np.concatenate([array[:, :, first : first + steps][rows], array[:, :, :over][rows]], axis=2)
 
     def start(self, closable: int) -> None:
         """Set the lowest open step; every step below it is closed."""
