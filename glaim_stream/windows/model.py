@@ -22,6 +22,7 @@ from glaim_stream.windows.owed import OwedRows
 from glaim_stream.windows.plausibility import Plausibility, Range
 from glaim_stream.windows.probes import Prober, Probes, Sampling
 from glaim_stream.windows.rings import Cells, Rings
+from glaim_stream.windows.room import Room
 from glaim_stream.windows.screen import Screen
 from glaim_stream.windows.sensor_health import HealthTracker, SensorEvent
 
@@ -92,6 +93,7 @@ class ModelWindows:
             clock_kept,
         )
         self._screen = None if self.rules.plausibility is None else Screen(self.rings, self.rules.plausibility)
+        self._room = Room(len(model.sensors), model.window)
         self._outage_tracker = OutageTracker(self.rings, self.rules)
         cadences = np.array(model.cadences, np.int64)
         self._slow = None
@@ -262,7 +264,7 @@ class ModelWindows:
 
     def _slice(self, parts: list[Closed | None]) -> Closed | None:
         """Take the parts together."""
-        closed = concatenate(parts)
+        closed = concatenate(parts, self._room.take())
         parts.clear()
         self._weight_bytes = 0
         return closed
@@ -277,7 +279,9 @@ class ModelWindows:
             self._health_events += self.health.close(lookback)
         if self.rebuilding and self._slow is None:  # slow sensors' holes are remembered as their rows are made
             return None
-        return close_step(rings, self.rules, lookback, self._slow, self._screen, published=published, by_clock=by_clock)
+        return close_step(
+            rings, self.rules, lookback, self._slow, self._screen, self._room, published=published, by_clock=by_clock
+        )
 
     def _advance(self, closable: int) -> None:
         """Move the rings on; once per window, evict the groups that were silent for a whole one."""

@@ -90,11 +90,13 @@ class Screen:
         """Add the cells that enter the windows, and take away those that leave them."""
         rings, rows = self._rings, len(lookback.observed)
         enters, leaves = rings.slots(np.array([lookback.step, lookback.step - rings.window])).tolist()
-        there, gone = lookback.observed[:, :, -1], rings.observed[:rows, :, leaves]
-        value, middle = rings.values[:rows, :, enters], self._middle.array[:rows]
+        # Each cell lies in a cache line of its own, so the cells are read once.
+        there, gone = lookback.observed[:, :, -1].copy(), rings.observed[:rows, :, leaves].copy()
+        value, left = rings.values[:rows, :, enters].copy(), rings.values[:rows, :, leaves].copy()
+        middle = self._middle.array[:rows]
         with np.errstate(all="ignore"):
             added = np.where(there, value - middle, 0.0)
-            removed = np.where(gone, rings.values[:rows, :, leaves] - middle, 0.0)
+            removed = np.where(gone, left - middle, 0.0)
             self._count.array[:rows] += np.subtract(there, gone, dtype=np.float64)
             self._distance.array[:rows] += added - removed
             self._square.array[:rows] += added * added - removed * removed
