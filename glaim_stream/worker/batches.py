@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aiokafka.structs import ConsumerRecord
 from faust.serializers.schemas import Schema
 from faust.types import Message
 
 from glaim_stream.kafka.offsets import Delivery
+from glaim_stream.kafka.wire import Record
 
 MAX_BATCH_BYTES = 2 * 1024**2  # 20,000 single readings in JSON are 1.7 MB: a full poll of them is not split
 
@@ -21,12 +21,12 @@ class Batch:
 
     topic: str
     partition: int
-    records: Sequence[ConsumerRecord]
+    records: Sequence[Record]
     delivery: Delivery
     seeks: int  # how often the partition's position had been moved before the poll that gave it
 
 
-def bounded(records: Sequence[ConsumerRecord]) -> Iterator[Sequence[ConsumerRecord]]:
+def bounded(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
     """Split the records of a poll into parts of at most MAX_BATCH_BYTES of values; a larger record is a part alone.
 
     The settings bound the number of records in a poll, but a record may hold thousands of readings, and these and the

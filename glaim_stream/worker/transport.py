@@ -22,7 +22,7 @@ from aiokafka.errors import (
     KafkaTimeoutError,
     TopicAuthorizationFailedError,
 )
-from aiokafka.structs import ConsumerRecord, OffsetAndMetadata
+from aiokafka.structs import OffsetAndMetadata
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, Message
 from faust.types.tuples import ConsumerMessage
@@ -30,6 +30,7 @@ from mode.utils.futures import notify
 
 from glaim_stream.kafka.connection import ISOLATION_LEVEL
 from glaim_stream.kafka.offsets import OffsetLedger
+from glaim_stream.kafka.wire import Record
 from glaim_stream.worker.batches import Batch, bounded
 from glaim_stream.worker.lost_offsets import Gaps
 
@@ -294,7 +295,7 @@ class Consumer(driver.Consumer):
             return answered
         return max(answered or 0, self._read_to[tp])
 
-    def _batch_message(self, tp: TP, records: Sequence[ConsumerRecord]) -> ConsumerMessage:
+    def _batch_message(self, tp: TP, records: Sequence[Record]) -> ConsumerMessage:
         ledger = self.ledgers.setdefault(tp, OffsetLedger())
         first, last = records[0], records[-1]
         delivery = ledger.deliver(first.offset, last.offset + 1)

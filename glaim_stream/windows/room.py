@@ -1,0 +1,43 @@
+"""Memory for the windows of steps that close one after the other: they lie together, so that joining copies nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Windows = tuple[NDArray[np.float64], NDArray[np.bool_]]  # values and observed cells, [w, C, window] each
+
+
+class Room:
+    """The windows of one model that were made since they were last taken."""
+
+    def __init__(self, sensors: int, window: int) -> None:
+        self._shape = (sensors, window)
+        self._usual = 0  # windows that were taken last, as many as are expected
+        self._begin()
+
+    def _begin(self) -> None:
+        self._used = 0
+        self._values = np.empty((0, *self._shape))
+        self._observed = np.empty((0, *self._shape), np.bool_)
+
+    def add(self, count: int) -> Windows:
+        """Room for `count` windows behind those that were added before, to be written by the caller."""
+        start, self._used = self._used, self._used + count
+        if self._used > len(self._values):
+            self._grow(start, max(self._used, self._usual, 2 * len(self._values)))
+        return self._values[start : self._used], self._observed[start : self._used]
+
+    def take(self) -> Windows:
+        """All windows since the last call, in their order."""
+        taken = self._values[: self._used], self._observed[: self._used]
+        self._usual = self._used
+        self._begin()
+        return taken
+
+    def _grow(self, used: int, size: int) -> None:
+        for name in ("_values", "_observed"):
+            held = getattr(self, name)
+            grown = np.empty((size, *self._shape), held.dtype)
+            grown[:used] = held[:used]
+            setattr(self, name, grown)

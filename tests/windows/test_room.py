@@ -1,0 +1,28 @@
+"""Windows that are made one step after the other lie together and keep what was written."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glaim_stream.windows.room import Room
+
+
+@given(st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=4))
+def test_what_is_taken_is_what_was_written_in_its_order(slices: list[list[int]]) -> None:
+    room, number = Room(2, 3), 0
+    taken = []
+    for steps in slices:
+        first = number
+        for count in steps:
+            values, observed = room.add(count)
+            assert values.shape == observed.shape == (count, 2, 3)
+            for values_of_one, observed_of_one in zip(values, observed, strict=True):
+                values_of_one[:], observed_of_one[:] = number, number % 2
+                number += 1
+        taken.append((first, number, *room.take()))
+    for first, end, values, observed in taken:  # what follows does not touch it
+        expected = np.broadcast_to(np.arange(first, end)[:, None, None], (end - first, 2, 3))
+        np.testing.assert_array_equal(values, expected)
+        np.testing.assert_array_equal(observed, expected % 2 == 1)
