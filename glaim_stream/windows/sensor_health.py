@@ -179,7 +179,8 @@ class HealthTracker:
                 habits, block, values[..., newest], lookback.observed[..., newest], place, doubted
             )
             moved = found["drift"].alarm
-        found["runs"] = self._stuck(habits, step, lookback, candidates, moved)
+        outage = np.count_nonzero(found["silence"].alarm & judged, axis=1) > 1
+        found["runs"] = self._stuck(habits, step, lookback, candidates, moved, outage)
         return found
 
     def _doubted(self, habits: LiveHabits, lookback: LookBack, jumps: Bools, row: int) -> Bools:
@@ -193,10 +194,12 @@ class HealthTracker:
         unknown = len(habits.row_of)
         return np.array([habits.row_of.get(self._names[code], unknown) for code in self._rings.groups], np.int64)
 
-    def _stuck(self, habits: LiveHabits, step: int, lookback: LookBack, candidates: Bools, moved: Bools) -> Found:
+    def _stuck(
+        self, habits: LiveHabits, step: int, lookback: LookBack, candidates: Bools, moved: Bools, outage: Bools
+    ) -> Found:
         rows = np.flatnonzero(candidates.any(axis=1))
         values = self._rings.past(self._rings.values, rows, step)
-        found = live.stuck(habits, values, lookback.observed[rows], candidates[rows], moved[rows])
+        found = live.stuck(habits, values, lookback.observed[rows], candidates[rows], moved[rows], outage[rows])
         if len(rows) == len(candidates):
             return found
         none = np.zeros(candidates.shape)
