@@ -87,10 +87,12 @@ class Estimates:
 
     def _widened(self, limit: Doubles, share: Doubles) -> Doubles:
         """Limits [C] of residuals that are scaled down to these shares."""
+        explained = 1.0 - share**2
+        if not explained.any():
+            return limit
         judged = np.isfinite(limit)
         deviations = np.sqrt(self._least_variance)
         widest = (limit / deviations)[judged].max(initial=0.0)
-        explained = 1.0 - share**2
         with np.errstate(invalid="ignore"):
             wide = np.sqrt((share * limit) ** 2 + explained * np.maximum(limit, widest * deviations) ** 2)
         return np.where(judged & (explained > 0), wide, limit)

@@ -33,6 +33,7 @@ Ints = NDArray[np.int64]
 
 _QUIET_BLOCKS = QUIET // BLOCK
 _TOGETHER = ("runs", "silence")  # detectors whose age tells which sensors began together
+_BITS = {name: np.uint8(1 << place) for place, name in enumerate(DETECTORS)}
 FEWEST_OF_DRIFT = 96  # steps of a window: a rebuild reads as many more, which is what drift depends on
 _STATISTIC = {name: name for name in ("runs", "silence", "gaps", "drift")}  # of habits; that of jumps is either one
 
@@ -291,9 +292,10 @@ class HealthTracker:
 def _recent(alarms: NDArray[np.uint8], block: int) -> NDArray[np.uint8]:
     """Which alarms [rows, C, slots] are of the quiet time that ends with a block, as bits [rows, C]."""
     outside = (block + 1) % alarms.shape[2]
-    found: NDArray[np.uint8] = np.bitwise_or.reduce(np.delete(alarms, outside, axis=2), axis=2)
+    before = np.bitwise_or.reduce(alarms[:, :, :outside], axis=2)
+    found: NDArray[np.uint8] = before | np.bitwise_or.reduce(alarms[:, :, outside + 1 :], axis=2)
     return found
 
 
 def _bit(detector: str) -> np.uint8:
-    return np.uint8(1 << DETECTORS.index(detector))
+    return _BITS[detector]
