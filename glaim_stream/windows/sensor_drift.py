@@ -1,9 +1,9 @@
 """Drift in the stream: the means of each sensor's newest blocks, and which sensors were at fault in them.
 
-A sensor drifts once it was at fault in five of six blocks, while the others are calm without it, and not without any
-other one. A drift that has ceased to grow and may still be that of several sensors is attributed to the likeliest after
-six blocks. As many surely at fault within these blocks as make a shift are one of the whole group: the habits, or a
-model, are out of date, and no single sensor is to blame.
+A sensor drifts once it was at fault in five of six blocks, and while the others are calm without it. Where the others
+are calm without either of several sensors, that is the one without which they are calmest: an event cannot wait until
+it is decided, as in files. As many at fault within these blocks as make a shift are one of the whole group: the habits,
+or a model, are out of date, and no single sensor is to blame.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ Bools = NDArray[np.bool_]
 
 CONFIRMING = 6  # blocks
 _LASTING = 5  # of these, at fault
-_GROWS = 1.1  # times the score five blocks before: a drift that grows is soon told from those of its neighbours
 _CALM = 0.8  # limits; others above it may be about to leave their estimates too
-_LIKELIEST, _AT_FAULT, _ALONE = 1, 2, 3  # of several that may be at fault; at fault; and the others are calm without it
+_AT_FAULT, _ALONE = 1, 2  # and the others are calm without it
 
 
 class DriftTracker:
@@ -44,12 +43,11 @@ class DriftTracker:
         self._means = rings.attach((rings.sensors, drift.BLOCKS), np.int32)  # parts of a scale, as `whole` makes them
         self._known = rings.attach((rings.sensors, drift.BLOCKS), np.int8)
         self._faults = rings.attach((rings.sensors, CONFIRMING), np.int8)
-        self._scores = rings.attach((rings.sensors, CONFIRMING), np.float32)
 
     @property
     def arrays(self) -> tuple[RowArray[Any], ...]:
         """Arrays [rows, C, blocks] addressed by block modulo length."""
-        return self._means, self._known, self._faults, self._scores
+        return self._means, self._known, self._faults
 
     def judge(
         self,
@@ -75,10 +73,8 @@ class DriftTracker:
         self._note(live, block, values, observed, place)
         means = self._means_of(live, block, rows)
         score = drift.scores(live.estimates, means, limit).T
-        fault, scores = self._faults.array[:rows], self._scores.array[:rows]
+        fault = self._faults.array[:rows]
         slot = block % CONFIRMING
-        scores[:, :, slot] = score
-        undecided = np.zeros(score.shape, np.bool_)
         for row in np.flatnonzero((score > 1.0).any(axis=1)).tolist():
 
             def rest(removed: Bools, row: int = row) -> Doubles:
@@ -86,18 +82,10 @@ class DriftTracker:
                 return drift.scores(live.estimates, means[:, one], limit, removed)[:, 0]
 
             found = drift.culprits(rest, score[row], doubted(row))
-            calm = found.unrest <= _CALM
-            sure = (_ALONE if calm else _AT_FAULT) if found.decided else _LIKELIEST
-            fault[row, :, slot] = np.where(found.fault, sure, 0)
-            before = scores[row, :, (block + 1) % CONFIRMING]
-            grows = (score[row] > _GROWS * before)[found.fault].any()
-            named = (fault[row, found.suspects] >= _AT_FAULT).any()
-            if calm and not (found.decided or grows or named):
-                undecided[row] = found.fault
+            fault[row, :, slot] = np.where(found.fault, _ALONE if found.unrest <= _CALM else _AT_FAULT, 0)
         count = (fault != 0).sum(axis=2)
-        shift = (fault >= _AT_FAULT).any(axis=2).sum(axis=1) >= drift.shared_by(count.shape[1])
+        shift = (count > 0).sum(axis=1) >= drift.shared_by(count.shape[1])
         alone = (fault[:, :, slot] == _ALONE) & (count >= _LASTING)
-        alone |= undecided & (count == CONFIRMING)
         known = np.isfinite(means.T)
         alarm = np.where(shift[:, None], known, alone)
         shape = score.shape

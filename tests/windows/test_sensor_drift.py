@@ -44,7 +44,7 @@ def test_a_drifting_sensor_is_named_and_its_neighbours_are_not(sensor: str) -> N
     found = begins(events_of(windows(), readings([series, later(1)])))
     (first,) = [each for each in found if each.detector == "drift"]
     assert described(first) == ("drift", "drift", (sensor,))
-    assert (series.first + START) * STEP_MS < first.ts_ms <= (series.first + START + 112) * STEP_MS
+    assert (series.first + START) * STEP_MS < first.ts_ms <= (series.first + START + 96) * STEP_MS
     assert first.statistic > first.threshold >= first.usual > 0
 
 
