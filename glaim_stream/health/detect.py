@@ -181,14 +181,12 @@ def _drifts(habits: Habits, series: Series, doubted: Bools, judged: Bools) -> tu
     of_block = doubted[:, first : first + count * BLOCK].reshape(len(doubted), count, BLOCK)
     blocks: Bools = np.logical_or.reduce(of_block, axis=2)
     limit = habits.unit["drift"] * habits.threshold["drift"]
-    fault, score = drift.at_fault(np.where(judged, deviation, np.nan), blocks, habits.estimates, limit)
+    fault, sure, score = drift.at_fault(np.where(judged, deviation, np.nan), blocks, habits.estimates, limit)
     recent, alarmed = sliding_count(fault, _WAIT), sliding_count(score > 1.0, _WAIT)
-    several = ((recent > 0).sum(axis=0) >= drift.shared_by(len(fault)))[None]
+    several = ((sliding_count(fault & sure, _WAIT) > 0).sum(axis=0) >= drift.shared_by(len(fault)))[None]
     shifts = onsets(several, _ONE_SHIFT)[0]
     shifted = sliding_count(several, _ONE_SHIFT) > 0
-    begun = np.zeros(fault.shape, np.bool_)
-    begun[:, _WAIT - 1 :] = onsets(fault, QUIET // BLOCK)[:, : max(0, count - _WAIT + 1)]
-    alone = begun & (recent >= _LASTING) & ~shifted
+    alone = onsets(recent >= _LASTING, QUIET // BLOCK) & ~shifted
     after = np.repeat((sliding_count(alone, _ONE_SHIFT) > 0) | shifted, BLOCK, axis=1)  # known when a block is over
     moved[:, first + BLOCK :] = after[:, : series.steps - first - BLOCK]
     events = []

@@ -55,6 +55,23 @@ class Estimates:
             deviation: float64 [C, n], block means less the group's levels, sensor units; NaN where there is none.
             left_out: bool [C], sensors that estimate no other one.
         """
+        return self._residuals(deviation, left_out, None)
+
+    def scores(self, deviation: Doubles, limit: Doubles, left_out: Bools | None = None) -> Doubles:
+        """Return residuals as `residuals` does, in limits.
+
+        A limit was learned while the others were known. One that is tight tells that the sensor follows from them more
+        exactly than the covariance knows. Without those from which it follows, that is not so any more: for the share
+        of the variance that they explained, the limit is as wide as the widest of the group, in deviations.
+
+        Args:
+            deviation: as in `residuals`.
+            limit: float64 [C], of residuals where all sensors are known; infinite: not judged.
+            left_out: as in `residuals`.
+        """
+        return self._residuals(deviation, left_out, limit)
+
+    def _residuals(self, deviation: Doubles, left_out: Bools | None, limit: Doubles | None) -> Doubles:
         known = np.isfinite(deviation)
         feeds = known if left_out is None else known & ~left_out[:, None]
         scaled = np.where(known, deviation, 0.0) / self.scale[:, None]
@@ -64,8 +81,21 @@ class Estimates:
             estimate = np.zeros((len(scaled), len(blocks)))
             for sensor in np.flatnonzero(pattern):  # not a product of matrices, whose bits depend on its shape
                 estimate += weights[:, sensor, None] * scaled[sensor, blocks]
-            out[:, blocks] = (scaled[:, blocks] - estimate) * share[:, None]
+            unit = 1.0 / share if limit is None else self._widened(limit, share) / share
+            out[:, blocks] = (scaled[:, blocks] - estimate) / unit[:, None]
         return np.clip(np.where(known, out, np.nan), -_MOST, _MOST)
+
+    def _widened(self, limit: Doubles, share: Doubles) -> Doubles:
+        """Limits [C] of residuals that are scaled down to these shares."""
+        explained = 1.0 - share**2
+        if not explained.any():
+            return limit
+        judged = np.isfinite(limit)
+        deviations = np.sqrt(self._least_variance)
+        widest = (limit / deviations)[judged].max(initial=0.0)
+        with np.errstate(invalid="ignore"):
+            wide = np.sqrt((share * limit) ** 2 + explained * np.maximum(limit, widest * deviations) ** 2)
+        return np.where(judged & (explained > 0), wide, limit)
 
     def _weights_of(self, pattern: Bools) -> tuple[Doubles, Doubles]:
         key = pattern.tobytes()

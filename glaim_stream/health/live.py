@@ -193,8 +193,10 @@ def silence(live: LiveHabits, age: Ints, since: Ints, known: Bools, judged: Bool
     return Found(alarm, steps.astype(np.float64), limit, steps - 1, np.zeros(alarm.shape, np.bool_))
 
 
-def stuck(live: LiveHabits, values: Doubles, observed: Bools, candidates: Bools, moved: Bools) -> Found:
+def stuck(live: LiveHabits, values: Doubles, observed: Bools, candidates: Bools, moved: Bools, outage: Bools) -> Found:
     """Judge runs of equal readings.
+
+    Sensors that rest together are no event, and during an outage those that would rest with a sensor may be silent.
 
     Args:
         live: habits.
@@ -202,6 +204,7 @@ def stuck(live: LiveHabits, values: Doubles, observed: Bools, candidates: Bools,
         observed: bool alike.
         candidates: bool [R, C], sensors that may be stuck; others are not looked at.
         moved: bool [R, C], sensors whose values have moved: they rest at other ones.
+        outage: bool [R], groups of which several sensors are silent.
     """
     shape = candidates.shape
     length, age = np.zeros(shape), np.zeros(shape, np.int64)
@@ -217,7 +220,8 @@ def stuck(live: LiveHabits, values: Doubles, observed: Bools, candidates: Bools,
         alarm = length > limit
     for group in np.flatnonzero(alarm.any(axis=1)).tolist():
         for members in runs.began_together(-age[group], length[group] > _JOINS * limit[group]):
-            resting = len(members) > 1 and bool((at_rest | at_limit)[group, members].all())
+            several = len(members) > 1 or outage[group]
+            resting = several and bool((at_rest | at_limit)[group, members].all())
             alarm[group, members] = alarm[group, members].any() and not resting
     return Found(alarm, length, limit, age, at_limit)
 

@@ -1,8 +1,9 @@
 """Drift in the stream: the means of each sensor's newest blocks, and which sensors were at fault in them.
 
-A sensor drifts once it was at fault in five of six blocks, and while the others are calm without it. As many at fault
-within these blocks as make a shift are one of the whole group: the habits, or a model, are out of date, and no single
-sensor is to blame.
+A sensor drifts once it was at fault in five of six blocks, and while the others are calm without it. Where the others
+are calm without either of several sensors, that is the one without which they are calmest: an event cannot wait until
+it is decided, as in files. As many at fault within these blocks as make a shift are one of the whole group: the habits,
+or a model, are out of date, and no single sensor is to blame.
 """
 
 from __future__ import annotations
@@ -71,24 +72,25 @@ class DriftTracker:
         limit = live.limit["drift"]
         self._note(live, block, values, observed, place)
         means = self._means_of(live, block, rows)
-        statistic = drift.statistic(live.estimates, means).T
+        score = drift.scores(live.estimates, means, limit).T
         fault = self._faults.array[:rows]
         slot = block % CONFIRMING
-        for row in np.flatnonzero((statistic > limit).any(axis=1)).tolist():
+        for row in np.flatnonzero((score > 1.0).any(axis=1)).tolist():
 
-            def scores(removed: Bools, row: int = row) -> Doubles:
+            def rest(removed: Bools, row: int = row) -> Doubles:
                 one = slice(row, row + 1)
-                return drift.statistic(live.estimates, means[:, one], removed)[:, 0] / limit
+                return drift.scores(live.estimates, means[:, one], limit, removed)[:, 0]
 
-            found, unrest = drift.culprits(scores, statistic[row] / limit, doubted(row))
-            fault[row, :, slot] = np.where(found, _ALONE if unrest <= _CALM else _AT_FAULT, 0)
+            found = drift.culprits(rest, score[row], doubted(row))
+            fault[row, :, slot] = np.where(found.fault, _ALONE if found.unrest <= _CALM else _AT_FAULT, 0)
         count = (fault != 0).sum(axis=2)
         shift = (count > 0).sum(axis=1) >= drift.shared_by(count.shape[1])
         alone = (fault[:, :, slot] == _ALONE) & (count >= _LASTING)
         known = np.isfinite(means.T)
         alarm = np.where(shift[:, None], known, alone)
-        shape = statistic.shape
+        shape = score.shape
         age = np.full(shape, drift.BLOCKS * BLOCK - 1, np.int64)
+        statistic = np.where(np.isfinite(limit), score * limit, 0.0)
         return Found(alarm, statistic, np.broadcast_to(limit, shape), age, np.broadcast_to(shift[:, None], shape))
 
     def _note(self, live: LiveHabits, block: int, values: Doubles, observed: Bools, place: Ints) -> None:

@@ -33,6 +33,7 @@ Ints = NDArray[np.int64]
 
 _QUIET_BLOCKS = QUIET // BLOCK
 _TOGETHER = ("runs", "silence")  # detectors whose age tells which sensors began together
+_BITS = {name: np.uint8(1 << place) for place, name in enumerate(DETECTORS)}
 FEWEST_OF_DRIFT = 96  # steps of a window: a rebuild reads as many more, which is what drift depends on
 _STATISTIC = {name: name for name in ("runs", "silence", "gaps", "drift")}  # of habits; that of jumps is either one
 
@@ -179,7 +180,8 @@ class HealthTracker:
                 habits, block, values[..., newest], lookback.observed[..., newest], place, doubted
             )
             moved = found["drift"].alarm
-        found["runs"] = self._stuck(habits, step, lookback, candidates, moved)
+        outage = np.count_nonzero(found["silence"].alarm & judged, axis=1) > 1
+        found["runs"] = self._stuck(habits, step, lookback, candidates, moved, outage)
         return found
 
     def _doubted(self, habits: LiveHabits, lookback: LookBack, jumps: Bools, row: int) -> Bools:
@@ -193,10 +195,12 @@ class HealthTracker:
         unknown = len(habits.row_of)
         return np.array([habits.row_of.get(self._names[code], unknown) for code in self._rings.groups], np.int64)
 
-    def _stuck(self, habits: LiveHabits, step: int, lookback: LookBack, candidates: Bools, moved: Bools) -> Found:
+    def _stuck(
+        self, habits: LiveHabits, step: int, lookback: LookBack, candidates: Bools, moved: Bools, outage: Bools
+    ) -> Found:
         rows = np.flatnonzero(candidates.any(axis=1))
         values = self._rings.past(self._rings.values, rows, step)
-        found = live.stuck(habits, values, lookback.observed[rows], candidates[rows], moved[rows])
+        found = live.stuck(habits, values, lookback.observed[rows], candidates[rows], moved[rows], outage[rows])
         if len(rows) == len(candidates):
             return found
         none = np.zeros(candidates.shape)
@@ -288,9 +292,10 @@ class HealthTracker:
 def _recent(alarms: NDArray[np.uint8], block: int) -> NDArray[np.uint8]:
     """Which alarms [rows, C, slots] are of the quiet time that ends with a block, as bits [rows, C]."""
     outside = (block + 1) % alarms.shape[2]
-    found: NDArray[np.uint8] = np.bitwise_or.reduce(np.delete(alarms, outside, axis=2), axis=2)
+    before = np.bitwise_or.reduce(alarms[:, :, :outside], axis=2)
+    found: NDArray[np.uint8] = before | np.bitwise_or.reduce(alarms[:, :, outside + 1 :], axis=2)
     return found
 
 
 def _bit(detector: str) -> np.uint8:
-    return np.uint8(1 << DETECTORS.index(detector))
+    return _BITS[detector]

@@ -45,7 +45,7 @@ def test_a_doubted_sensor_is_not_at_fault_and_its_neighbours_neither() -> None:
     deviation = level()
     deviation[0] = 8.0
     doubted = np.zeros(deviation.shape, np.bool_)
-    fault, score = drift.at_fault(deviation, doubted, ESTIMATES, LIMIT)
+    fault, _, score = drift.at_fault(deviation, doubted, ESTIMATES, LIMIT)
     assert (score[1:, -1] > 1).all()
     assert fault[:, -1].tolist() == [True, False, False, False]
     doubted[0, -BLOCKS] = True
@@ -62,6 +62,33 @@ def test_the_unrest_is_the_highest_score_without_those_at_fault() -> None:
     def scores(without: np.ndarray) -> np.ndarray:
         return np.array(rest[tuple(without.tolist())])
 
-    found, unrest = drift.culprits(scores, np.array([1.5, 0.9, 0.3]), np.zeros(3, np.bool_))
-    assert found.tolist() == [True, False, False]
-    assert unrest == 0.4
+    found = drift.culprits(scores, np.array([1.5, 0.9, 0.3]), np.zeros(3, np.bool_))
+    assert found.fault.tolist() == found.suspects.tolist() == [True, False, False]
+    assert found.decided
+    assert found.unrest == 0.4
+
+
+def test_as_long_as_another_sensor_may_be_at_fault_it_is_not_decided() -> None:
+    def scores(without: np.ndarray) -> np.ndarray:
+        return np.array([0.9, 0.8, 0.2]) if without[:2].any() else np.array([1.5, 1.4, 0.3])
+
+    found = drift.culprits(scores, np.array([1.5, 1.4, 0.3]), np.zeros(3, np.bool_))
+    assert found.fault.sum() == 1
+    assert found.suspects.tolist() == [True, True, False]
+    assert not found.decided
+
+
+def test_the_block_that_decides_tells_who_was_at_fault_before() -> None:
+    """Two of three sensors follow one another; which of them drifts is known once it leaves the range of the third."""
+    correlation = np.array([[1.0, 0.98, 0.9], [0.98, 1.0, 0.9], [0.9, 0.9, 1.0]])
+    estimates, limit = Estimates(np.ones(3), correlation), np.array([0.5, 0.5, 1.0])
+    deviation = np.zeros((3, 40))
+    deviation[1] = np.maximum(np.arange(40) - 10, 0) * 0.1
+    at_once, sure, _ = drift.at_fault(deviation[:, :22], deviation[:, :22] > 9, estimates, limit)
+    assert at_once[:2, -1].any()
+    assert not sure.any()
+    fault, sure, score = drift.at_fault(deviation, deviation > 9, estimates, limit)
+    later = np.flatnonzero(score.max(axis=0) > 1)
+    assert sure[later].all()
+    assert fault[:, later].all(axis=1).tolist() == [False, True, False]
+    assert not fault[0].any()

@@ -48,6 +48,20 @@ def test_residuals_have_the_same_deviation_whichever_sensors_are_missing() -> No
     assert ESTIMATES.residuals(drawn)[0].std() == pytest.approx(full, rel=0.03)
 
 
+def test_a_limit_is_as_wide_as_the_widest_without_what_made_it_tight() -> None:
+    correlation = np.array([[1.0, 0.99, 0.0], [0.99, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    estimates, deviation = Estimates(np.ones(3), correlation), np.array([[0.6], [0.5], [2.0]])
+    own = np.sqrt(1 - 0.99**2)  # deviation of the twins' residuals; the third has one of 1
+    limit = np.array([own, own, 4.0])
+    full = estimates.scores(deviation, limit)
+    np.testing.assert_allclose(full, estimates.residuals(deviation) / limit[:, None])
+    alone = estimates.scores(deviation, limit, np.array([False, True, False]))
+    assert alone[0, 0] == pytest.approx(0.6 / 4, rel=0.05)
+    assert alone[2, 0] == full[2, 0]
+    unjudged = estimates.scores(deviation, np.array([np.inf, own, 4.0]), np.array([False, True, False]))
+    assert unjudged[0, 0] == 0
+
+
 def test_the_closed_form_of_a_plant_explains_a_sensor_by_its_twin() -> None:
     random = np.random.default_rng(2)
     base = np.cumsum(random.normal(size=(1, 3000)), axis=1)

@@ -94,6 +94,15 @@ def test_seven_silent_sensors_are_one_outage() -> None:
     assert [described(each) for each in begins] == [("silence", "outage", plant()[0][1:])]
 
 
+def test_a_sensor_at_its_limit_while_others_are_silent_is_no_event_of_its_own() -> None:
+    """Those that rest with it may be among the silent ones: the air is saturated, and the other hygrometer is off."""
+    series = later()
+    series.values[place("speed"), START + 20 : START + 150] = habits().highest[place("speed")]
+    assert "limit" in {str(each.kind) for each in found_in(series)}
+    series.observed[2:6, FAULT] = False
+    assert {each.detector for each in found_in(series) if each.kind is not None} == {"silence"}
+
+
 def test_a_group_that_goes_dark_is_an_outage_whose_end_is_the_dark() -> None:
     """All eight sensors fall silent. After `max_gap` steps the group is dark, which is the outage topic's."""
     series, other = later(), later(group=1)
