@@ -17,8 +17,8 @@ from glaim_stream.windows.probes import FEWEST_WINDOWS, MOST_COPIES, MOST_WINDOW
 Shape = Literal["single", "batch", "arrow"]
 
 # benchmarks/results/stream.jsonl, `python -m benchmarks.stream --rounds 2 --seconds 6`; memory: `benchmarks.state`
-READINGS_A_CORE_S: dict[Shape, int] = {"single": 237_217, "batch": 394_665, "arrow": 512_279}
-WINDOW_BYTES_PER_SENSOR = 17.73e6 / 11_000
+READINGS_A_CORE_S: dict[Shape, int] = {"single": 265_220, "batch": 517_805, "arrow": 614_761}
+WINDOW_BYTES_PER_SENSOR = 18.01e6 / 11_000
 # benchmarks/results/wire.jsonl, `python -m benchmarks.wire`: key and value, without Kafka's own 20 bytes or so
 BYTES_A_READING: dict[Shape, float] = {"single": 98.9, "batch": 64.9, "arrow": 45.6}
 BYTES_A_ROW = ((8.0, 456.3), (81.0, 57.2), (810.3, 10.3), (8094.0, 5.6))  # rows of a message -> bytes of each

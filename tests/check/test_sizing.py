@@ -29,8 +29,8 @@ def test_the_constants_are_measured_results() -> None:
         each for each in measured("stream") if each["command"] == "python -m benchmarks.stream --rounds 2 --seconds 6"
     ]
     assert {shape: complete[-1][f"{shape}_per_s"] for shape in rates} == rates
-    assert any(line.get("mb_per_1000_groups") == 17.73 for line in measured("stream"))
-    assert pytest.approx(17.73e6 / 11_000) == sizing.WINDOW_BYTES_PER_SENSOR
+    assert any(line.get("mb_per_1000_groups") == 18.01 for line in measured("stream"))
+    assert pytest.approx(18.01e6 / 11_000) == sizing.WINDOW_BYTES_PER_SENSOR
     wire = measured("wire")[-1]
     assert isinstance(wire["bytes_a_reading"], dict)
     assert isinstance(wire["output"], list)
@@ -117,17 +117,17 @@ def test_a_large_load_computed_by_hand() -> None:
     rate = sizing.READINGS_A_CORE_S["batch"]
     assert (need.readings_s, need.rows_s) == (30_000, 50_000)
     holes = 2 * 4000 * (1 - 0.75**10)  # windows per second
-    rebuild_s = 400_000 * 0.75 * 192 / rate  # 146 s for one worker: shared by eight, and one more may be down
-    assert (need.workers, need.partitions) == (1 + 8, 27)
-    assert need.rebuild_s == pytest.approx(rebuild_s / 8)
-    assert need.windows_s == pytest.approx(holes + 40 * 27 / 10)  # 5 % of 1,481 groups are more than 32 probes
+    rebuild_s = 400_000 * 0.75 * 192 / rate  # 111 s for one worker: shared by six, and one more may be down
+    assert (need.workers, need.partitions) == (1 + 6, 21)
+    assert need.rebuild_s == pytest.approx(rebuild_s / 6)
+    assert need.windows_s == pytest.approx(holes + 40 * 21 / 10)  # 5 % of 1,905 groups are more than 32 probes
     assert need.cores == pytest.approx(30_000 / rate + need.windows_s * sizing.WINDOW_CORE_S)
     assert need.gpus == -(-2 * need.windows_s // 900)
-    assert need.worker_bytes == pytest.approx(316e6 + 400_000 / 8 * sizing.WINDOW_BYTES_PER_SENSOR)
+    assert need.worker_bytes == pytest.approx(316e6 + 400_000 / 6 * sizing.WINDOW_BYTES_PER_SENSOR)
     assert need.retention_h == pytest.approx((192 * 10 + 360) / 3600 + 7)
     assert need.in_bytes_s == pytest.approx(30_000 * 64.9)
     assert need.input_bytes == pytest.approx(need.in_bytes_s * need.retention_h * 3600 * 2)
-    assert need.out_bytes_s == pytest.approx(50_000 * sizing.bytes_a_row(400_000 / 27))
+    assert need.out_bytes_s == pytest.approx(50_000 * sizing.bytes_a_row(400_000 / 21))
     assert need.triton_bytes_s == pytest.approx(need.windows_s * 10 * (96 * 5 + 9 * 4))
 
 
