@@ -24,6 +24,13 @@ from tests.support import Neighbours, catalogue
 CELLS = "[...document.querySelectorAll('#method-rows tr')].map(row => [...row.cells].map(cell => cell.textContent))"
 
 
+@pytest.fixture(autouse=True)
+def no_versions_of_other_tests() -> None:
+    """The metrics, from which the page takes the versions of networks, belong to the process."""
+    for metric in (metrics.model_info, metrics.shadow_error, metrics.shadow_questions):
+        metric.clear()
+
+
 @pytest.mark.parametrize("learn", [False, True])
 def test_versions_say_what_they_were_made_of_and_which_are_out_of_service(learn: bool) -> None:
     folder = CHECKOUT / "model_repo" / "plant-pump"
@@ -127,7 +134,14 @@ async def test_a_former_version_that_nobody_asks_has_no_error(tab: Tab) -> None:
         assert tab.problems == []
 
 
-@pytest.fixture(autouse=True)
-def _nothing_known() -> None:
-    for metric in (metrics.model_info, metrics.shadow_error, metrics.shadow_questions):
-        metric.clear()
+async def test_the_error_stands_beside_the_version_that_answers_after_a_newer_one_was_withdrawn(tab: Tab) -> None:
+    for version in ("1", "2", "3"):
+        metrics.model_info.labels("m", version).set(1)
+    pipeline = Pipeline(catalogue(lateness_s=0), {}, Off("2", 0.0), score_share=1.0)
+    async with paged_worker(pipeline=pipeline) as it:
+        for start in range(0, 60, 10):
+            await it.send(readings(range(start, start + 10), ["g0", "g1", "g2"], holes=range(0, 60, 7)))
+        await tab.open(it.address)
+        await tab.until(f"{CELLS}.length === 5 && {CELLS}[2][3].startsWith('× ')")
+        assert [row[1:4:2] for row in (await tab.run(CELLS))[1:4:2]] == [["3", "–"], ["1", "–"]]
+        assert tab.problems == []

@@ -79,7 +79,8 @@ export class ModelPanel {
       const gain = this.gain(errors, method);
       return gain === null ? "–" : `× ${(1 - gain).toFixed(2)}`;
     };
-    let newest = "";
+    const answering = new Map(["model", "gaussian"].map(method => [method, this.answering(method)]));
+    const newest = answering.get("model")?.version;
     const beside = version => {
       const pair = this.event.compared.find(each => each.version === version && each.against === newest);
       if (!pair) return ["–"];
@@ -89,7 +90,6 @@ export class ModelPanel {
         : [`× ${times.toFixed(2)} of version ${newest}`, `on the same ${count} hidden readings; below 1 it is the better one`];
     };
     const rows = [["published", "", "all methods by their weights", error("blend"), ""]];
-    let shown = "";
     if (!versions.some(each => each.method === "model") && error("model") !== "–")
       rows.push(["model", "", "a version whose contract is not known", error("model"), ""]);
     for (const each of versions) {
@@ -97,11 +97,8 @@ export class ModelPanel {
       const until = each.until_ms ? `, of readings up to ${moment(each.until_ms)}` : "";
       const seen = each.refused ? `out of service: ${each.refused}`
         : this.newest.has(each.version) ? moment(this.newest.get(each.version)) : "none";
-      // The error is that of the method, whichever of its versions answered: it stands beside the newest one in service.
-      const scored = !each.refused && shown !== each.method;
-      if (scored) shown = each.method;
+      const scored = answering.get(each.method) === each;  // the error is the method's, whichever version answered
       const [told, title] = scored ? [error(each.method)] : each.method === "model" ? beside(each.version) : ["–"];
-      if (scored && each.method === "model") newest = each.version;
       rows.push([each.method === "gaussian" ? "closed form" : each.method, each.version, each.source + age + until,
         told, seen, title || ""]);
     }
@@ -117,6 +114,14 @@ export class ModelPanel {
         if (cell.textContent !== text) cell.textContent = text;
       });
     });
+  }
+
+  /** The version of a method that filled the newest value of the window; before it has one, the newest one in service. */
+  answering(method) {
+    const last = each => this.newest.get(each.version) ?? -Infinity;
+    return this.event.versions
+      .filter(each => each.method === method && !each.refused)
+      .reduce((best, each) => best && last(best) >= last(each) ? best : each, null);
   }
 
   /** By how much a method's errors are below the baseline's: one less the geometric mean of the sensors' ratios. */
