@@ -10,9 +10,12 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.gaussian.search import CONSTANTS, Validation
+from glaim_stream.imputers.gaussian.search import CONSTANTS, Validation, log_error
+
+Doubles = NDArray[np.float64]
 
 _LEAST = 48  # steps; shorter windows cost little
 
@@ -34,19 +37,15 @@ def choose_recent(form: ClosedForm, validation: Validation | None) -> ClosedForm
     if validation is None or shorter is form:
         return shorter
     validation.choices += 1
-    loss = _error(shorter, validation) - _error(form, validation)
+    loss = log_error(_errors(shorter, validation)) - log_error(_errors(form, validation))
     return form if loss > -np.log(1.0 - CONSTANTS.least_whole_gain) else shorter
 
 
-def _error(form: ClosedForm, validation: Validation) -> float:
-    """The weighted mean logarithm of the squared errors at the hidden cells of the newest steps."""
-    windows, newest = validation.windows, _LEAST // 2
-    logs, weights = [], []
+def _errors(form: ClosedForm, validation: Validation) -> dict[str, Doubles]:
+    """Errors by case at the hidden cells of the newest steps, in units; NaN counts as 1 unit."""
+    windows, newest, found = validation.windows, _LEAST // 2, {}
     for case, hidden in validation.hidden.items():
         filled = form.fill(windows.values, windows.observed & ~hidden, windows.end_ms, newest=newest)
         error = (filled.mean - windows.values[:, :, -newest:]) / validation.unit[:, :, None]
-        found = np.nan_to_num(error[hidden[:, :, -newest:]], nan=1.0)
-        if len(found):
-            logs.append(np.log(np.mean(found**2) + 1e-12))
-            weights.append(CONSTANTS.case_weights[case])
-    return float(np.average(logs, weights=weights)) if logs else 0.0
+        found[case] = np.nan_to_num(error[hidden[:, :, -newest:]], nan=1.0)
+    return found

@@ -166,6 +166,13 @@ class Validation:
         return found
 
 
+def log_error(errors: Mapping[str, Doubles]) -> float:
+    """The weighted mean logarithm of squared errors by case; 0 where there are none."""
+    weights = {case: CONSTANTS.case_weights[case] for case, error in errors.items() if len(error)}
+    logs = [weight * np.log(np.mean(errors[case] ** 2) + 1e-12) for case, weight in weights.items()]
+    return float(np.sum(logs)) / max(sum(weights.values()), 1e-12)
+
+
 def choose_constants(
     candidate: Candidate, training: Windows, validation: Validation, most: int, base: Candidate | None = None
 ) -> float:
@@ -187,10 +194,7 @@ def choose_constants(
             validation.choices += 1
             candidate.shrinkage, candidate.ridge = CONSTANTS.shrinkages[place[0]], CONSTANTS.ridges[place[1]]
             variant = candidate.variant(training)
-            errors = validation.errors(variant, candidate, most)
-            weights = {case: CONSTANTS.case_weights[case] for case, error in errors.items() if len(error)}
-            logs = [weight * np.log(np.mean(errors[case] ** 2) + 1e-12) for case, weight in weights.items()]
-            known[place] = float(np.sum(logs)) / max(sum(weights.values()), 1e-12)
+            known[place] = log_error(validation.errors(variant, candidate, most))
             if known[place] == min(known.values()):
                 candidate.keep(training, variant)
         return known[place]
