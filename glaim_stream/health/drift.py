@@ -93,7 +93,7 @@ class Verdict:
 
     @property
     def decided(self) -> bool:
-        """Whether nobody else may be at fault."""
+        """Whether no other sensor may be at fault."""
         return not (self.suspects & ~self.fault).any()
 
 

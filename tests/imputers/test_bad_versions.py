@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,20 +11,17 @@ import pytest
 from prometheus_client import REGISTRY
 
 from glaim_stream import metrics
-from glaim_stream.connections.retry import pauses_s
 from glaim_stream.errors import ImputerError, ImputerUnavailable, WrongAnswer
-from glaim_stream.imputers import triton
 from glaim_stream.imputers.first_answer import typical_windows
-from glaim_stream.imputers.protocol import Windows
-from glaim_stream.imputers.triton import TritonImputer
 from glaim_stream.imputers.version_choice import FAILURES_IN_A_ROW
-from glaim_stream.models.contract import sensors_digest, write_contract
+from glaim_stream.models.contract import sensors_digest
 from glaim_stream.models.sealed import Trust
-from glaim_stream.models.versions import Contracts
-from tests.imputers.kserve import Reply, Versions, versions_served
+from tests.imputers.kserve import Reply
+from tests.imputers.two_versions import WINDOWS, add, repository, rung_for, shorten_pauses
 from tests.support import contract
 
-WINDOWS = Windows("m", np.zeros((1, 2, 6), np.float64), np.zeros((1, 2, 6), np.bool_), 3)
+__all__ = ["repository"]  # a fixture
+
 GOOD = np.ones((1, 2, 3), np.float32)
 NAN = np.full((1, 2, 3), np.nan, np.float32)
 BAD: dict[str, Reply] = {
@@ -49,32 +44,7 @@ def refused() -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def _nothing_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     metrics.model_version_refused.clear()
-    monkeypatch.setattr(triton, "pauses_s", lambda *_, longest_s: pauses_s(0.001, longest_s=longest_s))
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    for version in (1, 2):
-        add(tmp_path, version)
-    return tmp_path
-
-
-def add(repository: Path, version: int, **fields: object) -> None:
-    folder = repository / "m" / str(version)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_contract(contract(version=version).model_copy(update=fields), folder)
-
-
-@asynccontextmanager
-async def rung_for(
-    repository: Path, replies: dict[str, Reply], *, trust: Trust | None = None
-) -> AsyncIterator[tuple[TritonImputer, Versions]]:
-    async with versions_served(replies) as (url, server):
-        imputer = TritonImputer(url, Contracts({"m": contract(version=2)}, repository, trust=trust), deadline_s=5)
-        try:
-            yield imputer, server
-        finally:
-            await imputer.close()
+    shorten_pauses(monkeypatch)
 
 
 @pytest.mark.parametrize("reason", BAD)

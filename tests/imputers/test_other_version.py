@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,17 +11,16 @@ import pytest
 from prometheus_client import REGISTRY
 
 from glaim_stream import metrics
-from glaim_stream.connections.retry import pauses_s
 from glaim_stream.errors import ImputerError
-from glaim_stream.imputers import triton
-from glaim_stream.imputers.protocol import Windows
 from glaim_stream.imputers.triton import TritonImputer
-from glaim_stream.models.contract import write_contract
 from glaim_stream.models.versions import Contracts
-from tests.imputers.kserve import Reply, Versions, versions_served
+from tests.imputers.kserve import versions_served
+from tests.imputers.two_versions import WINDOWS, add, repository, rung_for, shorten_pauses
 from tests.support import contract
 
-WINDOWS = Windows("m", np.zeros((1, 2, 6), np.float64), np.zeros((1, 2, 6), np.bool_), 3)
+__all__ = ["repository"]  # a fixture
+
+shadowing_rung = partial(rung_for, deadline_s=0.5, shadow=True)
 ONE, TWO, NAN = (np.full((1, 2, 3), value, np.float32) for value in (1.0, 2.0, np.nan))
 
 
@@ -30,31 +28,7 @@ ONE, TWO, NAN = (np.full((1, 2, 3), value, np.float32) for value in (1.0, 2.0, n
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     metrics.unusable_contracts.clear()
     metrics.contract_reads.clear()
-    monkeypatch.setattr(triton, "pauses_s", lambda *_, longest_s: pauses_s(0.001, longest_s=longest_s))
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    for version in (1, 2):
-        add(tmp_path, version)
-    return tmp_path
-
-
-def add(repository: Path, version: int, **fields: object) -> None:
-    folder = repository / "m" / str(version)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_contract(contract(version=version).model_copy(update=fields), folder)
-
-
-@asynccontextmanager
-async def rung_for(repository: Path, replies: dict[str, Reply]) -> AsyncIterator[tuple[TritonImputer, Versions]]:
-    async with versions_served(replies) as (url, server):
-        contracts = Contracts({"m": contract(version=2)}, repository)
-        imputer = TritonImputer(url, contracts, deadline_s=0.5, shadow=True)
-        try:
-            yield imputer, server
-        finally:
-            await imputer.close()
+    shorten_pauses(monkeypatch)
 
 
 def series(name: str) -> list[dict[str, str]]:
@@ -62,7 +36,7 @@ def series(name: str) -> list[dict[str, str]]:
 
 
 async def test_the_former_version_answers_beside_the_newest_and_the_other_way_round(repository: Path) -> None:
-    async with rung_for(repository, {"1": ONE, "2": TWO}) as (imputer, server):
+    async with shadowing_rung(repository, {"1": ONE, "2": TWO}) as (imputer, server):
         assert await imputer.impute_by_other(WINDOWS, "2") is None, "nothing is known before the first look"
         await imputer.look()
         server.asked.clear()
@@ -74,7 +48,7 @@ async def test_the_former_version_answers_beside_the_newest_and_the_other_way_ro
 
 
 async def test_a_lone_version_has_no_other(repository: Path) -> None:
-    async with rung_for(repository, {"2": TWO}) as (imputer, server):
+    async with shadowing_rung(repository, {"2": TWO}) as (imputer, server):
         await imputer.look()
         server.asked.clear()
         assert await imputer.impute_by_other(WINDOWS, "2") is None
@@ -85,12 +59,12 @@ async def test_a_lone_version_has_no_other(repository: Path) -> None:
 async def test_a_version_without_a_fitting_contract_is_not_compared_and_is_no_fault(
     fault: str, repository: Path
 ) -> None:
-    """Its sensors may be others in the same shape; no row needs it, so nobody is alerted."""
+    """Its sensors may be others in the same shape. It fills no rows, so there is no alert."""
     if fault == "no contract":
         shutil.rmtree(repository / "m" / "1")
     else:
         add(repository, 1, step_s=2.0)
-    async with rung_for(repository, {"1": ONE, "2": TWO}) as (imputer, _):
+    async with shadowing_rung(repository, {"1": ONE, "2": TWO}) as (imputer, _):
         await imputer.look()
         assert await imputer.impute_by_other(WINDOWS, "2") is None
     assert not any(each["outcome"] != "read" for each in series("glaim_contract_reads_total"))
@@ -98,7 +72,7 @@ async def test_a_version_without_a_fitting_contract_is_not_compared_and_is_no_fa
 
 
 async def test_a_version_out_of_service_is_not_compared(repository: Path) -> None:
-    async with rung_for(repository, {"1": ONE, "2": NAN}) as (imputer, server):
+    async with shadowing_rung(repository, {"1": ONE, "2": NAN}) as (imputer, server):
         await imputer.look()
         assert (await imputer.impute(WINDOWS)).version == ["1"]
         server.asked.clear()
@@ -109,7 +83,7 @@ async def test_a_version_out_of_service_is_not_compared(repository: Path) -> Non
 async def test_a_version_that_fails_only_here_stays_in_service_and_is_asked_again_after_a_look(
     repository: Path,
 ) -> None:
-    async with rung_for(repository, {"1": NAN, "2": TWO}) as (imputer, server):
+    async with shadowing_rung(repository, {"1": NAN, "2": TWO}) as (imputer, server):
         await imputer.look()
         with pytest.raises(ImputerError, match="not finite"):
             await imputer.impute_by_other(WINDOWS, "2")
@@ -123,7 +97,7 @@ async def test_a_version_that_fails_only_here_stays_in_service_and_is_asked_agai
 
 
 async def test_a_version_that_disappears_costs_one_call_and_the_newest_goes_on(repository: Path) -> None:
-    async with rung_for(repository, {"1": ONE, "2": TWO}) as (imputer, server):
+    async with shadowing_rung(repository, {"1": ONE, "2": TWO}) as (imputer, server):
         await imputer.look()
         del server.replies["1"]
         with pytest.raises(ImputerError):

@@ -5,26 +5,21 @@ The worker has no Triton, so that two cores can compute the closed form of every
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 
 import pytest
 
 from deploy.cache import CHECKOUT
-from deploy.errors import FetchError
-from deploy.gotools import GoUnavailable
 from deploy.kafka import ExternalKafka, LocalKafka
 from deploy.ports import LOOPBACK, choose_port
 from deploy.prometheus import LocalPrometheus
-from deploy.prometheus_install import PrometheusUnavailable, find_prometheus
 from glaim_stream.imputers.closed_form import version_of
 from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.kafka.topics import ensure_topics
-from tests.integration.worker_process import WorkerProcess, environment_of, plant_settings
+from tests.integration.worker_process import plant_settings
 from tests.monitoring.panels import values
 from tests.monitoring.system import query_prometheus, wait_until
+from tests.monitoring.watched_plant import require_prometheus, watched_plant
 
 
 @pytest.fixture(scope="module")
@@ -32,29 +27,14 @@ def prometheus(
     kafka: LocalKafka | ExternalKafka, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LocalPrometheus]:
     """A Prometheus that scrapes a worker, to which the simulated plant sends readings with dropouts."""
-    try:
-        find_prometheus()
-    except (PrometheusUnavailable, GoUnavailable, FetchError) as reason:
-        pytest.skip(str(reason))
+    require_prometheus()
     prefix, folder = f"panels-{uuid.uuid4().hex[:8]}-", tmp_path_factory.mktemp("panels")
     settings = plant_settings(
         kafka.bootstrap_servers, prefix, partitions=1, imputer="gaussian", health_topic=prefix + "health",
         metrics_port=choose_port(), metrics_host=LOOPBACK,
     )  # fmt: skip
-    ensure_topics(settings)
-    target = {"targets": [f"{LOOPBACK}:{settings.metrics_port}"]}
-    scrape = {"job_name": "glaim-stream-worker", "scrape_interval": "1s", "static_configs": [target]}
-    with WorkerProcess(settings, folder / "worker.log"), LocalPrometheus({"scrape_configs": [scrape]}) as started:
-        feed = subprocess.Popen(
-            [sys.executable, "-m", "glaim_stream", "produce", "--plant", "--groups", "3", "--days", "1",
-             "--drop", "0.12", "--speed", "600"],
-            env=environment_of(settings), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
-            yield started
-        finally:
-            feed.kill()
-            feed.wait()
+    with watched_plant(settings, folder / "worker.log", speed=600) as started:
+        yield started
 
 
 def test_a_silent_sensor_is_in_the_panels_of_sensor_health(prometheus: LocalPrometheus) -> None:

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 
 import pytest
 
-from deploy.errors import FetchError
-from deploy.gotools import GoUnavailable
 from deploy.kafka import ExternalKafka, LocalKafka
 from deploy.ports import LOOPBACK, choose_port
 from deploy.prometheus import LocalPrometheus
-from deploy.prometheus_install import PrometheusUnavailable, find_prometheus
 from deploy.triton import LocalTriton
 from deploy.triton_install import unsupported_reason
-from glaim_stream.kafka.topics import ensure_topics
 from tests.integration.bad_versions import wait_until_served
 from tests.integration.two_versions import FORMER, MODEL, NEWEST, with_a_worse_version
-from tests.integration.worker_process import WorkerProcess, environment_of, plant_settings
+from tests.integration.worker_process import plant_settings
 from tests.monitoring.panels import values
 from tests.monitoring.system import wait_until
+from tests.monitoring.watched_plant import require_prometheus, watched_plant
 
 pytestmark = [
     pytest.mark.skipif(unsupported_reason() is not None, reason=str(unsupported_reason())),
@@ -35,10 +30,7 @@ def prometheus(
     kafka: LocalKafka | ExternalKafka, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LocalPrometheus]:
     """A Prometheus that scrapes a worker with shadow scores, while a Triton serves a good and a worse version."""
-    try:
-        find_prometheus()
-    except (PrometheusUnavailable, GoUnavailable, FetchError) as reason:
-        pytest.skip(str(reason))
+    require_prometheus()
     prefix, folder = f"shadow-{uuid.uuid4().hex[:8]}-", tmp_path_factory.mktemp("shadow")
     repository = with_a_worse_version(folder)
     with LocalTriton(repository) as triton:
@@ -47,20 +39,8 @@ def prometheus(
             kafka.bootstrap_servers, prefix, partitions=1, triton=triton.grpc_url, shadow_scores=True,
             metrics_port=choose_port(), metrics_host=LOOPBACK,
         ).model_copy(update={"model_repository": repository})  # fmt: skip
-        ensure_topics(settings)
-        target = {"targets": [f"{LOOPBACK}:{settings.metrics_port}"]}
-        scrape = {"job_name": "glaim-stream-worker", "scrape_interval": "1s", "static_configs": [target]}
-        with WorkerProcess(settings, folder / "worker.log"), LocalPrometheus({"scrape_configs": [scrape]}) as started:
-            feed = subprocess.Popen(
-                [sys.executable, "-m", "glaim_stream", "produce", "--plant", "--groups", "3", "--days", "1",
-                 "--drop", "0.12", "--speed", "300"],
-                env=environment_of(settings), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-            try:
-                yield started
-            finally:
-                feed.kill()
-                feed.wait()
+        with watched_plant(settings, folder / "worker.log", speed=300) as started:
+            yield started
 
 
 def test_an_operator_sees_that_the_new_version_is_worse_than_the_former(prometheus: LocalPrometheus) -> None:

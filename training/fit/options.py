@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from glaim_stream.files.times import ORDERS
@@ -119,24 +119,22 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 def _minutes(text: str) -> float:
     """Minutes above 0, for the parser."""
-    try:
-        minutes = float(text)
-    except ValueError:
-        minutes = math.nan
-    if not 0 < minutes < math.inf:
-        raise argparse.ArgumentTypeError(f"expected minutes above 0, found {text}")
-    return minutes
+    return _number(text, lambda minutes: 0 < minutes < math.inf, "minutes above 0")
 
 
 def _share(text: str) -> float:
     """A share from 0 to below 1, for the parser."""
+    return _number(text, lambda share: 0 <= share < 1, "a share from 0 to below 1")
+
+
+def _number(text: str, fits: Callable[[float], bool], expected: str) -> float:
     try:
-        share = float(text)
+        number = float(text)
     except ValueError:
-        share = math.nan
-    if not 0 <= share < 1:
-        raise argparse.ArgumentTypeError(f"expected a share from 0 to below 1, found {text}")
-    return share
+        number = math.nan
+    if not fits(number):
+        raise argparse.ArgumentTypeError(f"expected {expected}, found {text}")
+    return number
 
 
 def _missing(values: Sequence[str]) -> dict[str, list[float] | list[str]]:
