@@ -1,9 +1,10 @@
 """Fills the holes of series by what was found out about their sensors.
 
 A gap of up to `LONGEST_GAP` steps is filled. In a longer one, the closed form fills the cells about which the other
-sensors, or readings nearby, tell something: where its deviation is well below that of the sensor's readings. The others
-are left null, since a value there would be the sensor's mean in disguise. A stated longest gap replaces this rule: gaps
-of up to it are filled in full, and longer ones are left.
+sensors, or readings nearby, tell something: where its deviation is well below that of the sensor's readings, and far
+from them only if a trial of such gaps showed errors well below those of the sensor's mean. The others are left null,
+since a value there would be the sensor's mean in disguise. A stated longest gap replaces this rule: gaps of up to it
+are filled in full, and longer ones are left.
 """
 
 from __future__ import annotations
@@ -15,17 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.errors import SettingsError
+from glaim_stream.imputers.gaussian.form import LARGEST
 from glaim_stream.imputers.limits import Limits
-from glaim_stream.tables.fit import LONGEST_GAP, Fitted
+from glaim_stream.tables.fitted import Fitted
 from glaim_stream.tables.groups import FilledGroup, Group, Progress, usable
 from glaim_stream.tables.lines import gap_lengths, lines
+from glaim_stream.tables.long_gaps import KNOWN, LONGEST_GAP
 from glaim_stream.vocabulary import Method
 
 Bools = NDArray[np.bool_]
 Doubles = NDArray[np.float64]
 
 SILENT = "the sensor has no reading"
-_KNOWN = 0.8  # of the deviation of a sensor's readings; a smaller one of the form shows that others tell something
+UNUSABLE = f"the sensor has no finite reading below {LARGEST:g}, or none that is believed"
 
 
 def apply(
@@ -65,14 +68,16 @@ def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
         wanted = holes & short if max_gap is not None else holes
         mean, deviation = fitted.answers(values, int(group.times_ms[0]), wanted)
     known: Bools = np.isfinite(mean)
+    far = fitted.long_gaps.far(observed) & ~short
     with np.errstate(invalid="ignore"):
-        told = known & (deviation < _KNOWN * fitted.spread[:, None]) & (max_gap is None)
+        told = known & (deviation < KNOWN * fitted.spread[:, None]) & (max_gap is None)
+    told &= ~(far & fitted.long_gaps.hopeless[:, None])
     drawn = np.isfinite(line.values) & short
     by_form: Bools = known & np.where(short, fitted.by_form[:, None] | ~drawn, told) & holes
     by_line: Bools = holes & drawn & ~by_form
     filled_cells: Bools = by_form | by_line
     limits = fitted.limits.widened([values])
-    half = np.where(by_form, deviation * fitted.form_width[:, None], 0.0)
+    half = np.where(by_form, deviation * _widths(fitted, far), 0.0)
     half = np.where(by_line, _times(line.scale, fitted.line_width), half)
     half = np.where(holes, half, 0.0)
     filled = limits.keep(np.where(by_form, mean, line.values))
@@ -81,8 +86,15 @@ def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
     method = np.where(holes, np.uint8(Method.NONE), np.uint8(Method.OBSERVED))
     method = np.where(by_line, line.method, method)
     method = np.where(by_form, np.where(fitted.by_form, fitted.methods, fitted.form_methods)[:, None], method)
-    left = _reasons(holes & ~filled_cells, observed, short, longest, max_gap)
+    left = _reasons(holes & ~filled_cells, group, observed, short, longest, max_gap)
     return FilledGroup(group.name, filled, lower, upper, method.astype(np.uint8), left, group.doubts)
+
+
+def _widths(fitted: Fitted, far: Bools) -> Doubles:
+    """Half of the form's band in its deviations, [C, N]."""
+    tried = np.isfinite(fitted.long_gaps.width)
+    width = np.where(tried, fitted.long_gaps.width, fitted.form_width)
+    return np.where(far, np.maximum(width, fitted.form_width)[:, None], fitted.form_width[:, None])
 
 
 def _times(scale: Doubles, width: Doubles) -> Doubles:
@@ -95,14 +107,18 @@ def _band(filled: Doubles, half: Doubles, made: Bools, limits: Limits) -> tuple[
     return lower, upper
 
 
-def _reasons(left: Bools, observed: Bools, short: Bools, longest: int, max_gap: int | None) -> dict[str, int]:
-    silent = left & ~observed.any(axis=1, keepdims=True)
-    unknown = left & ~silent & short
-    long = left & ~silent & ~short
+def _reasons(
+    left: Bools, group: Group, observed: Bools, short: Bools, longest: int, max_gap: int | None
+) -> dict[str, int]:
+    none = left & ~observed.any(axis=1, keepdims=True)
+    silent = none & np.isnan(group.values).all(axis=1, keepdims=True)
+    unknown = left & ~none & short
+    long = left & ~none & ~short
     because = "" if max_gap is not None else ", and the other sensors tell too little about it"
     reasons = Counter(
         {
             SILENT: int(silent.sum()),
+            UNUSABLE: int((none & ~silent).sum()),
             f"in a gap of more than {longest} steps{because}": int(long.sum()),
             "no method has a value": int(unknown.sum()),
         }

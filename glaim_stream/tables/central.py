@@ -1,6 +1,8 @@
-"""The answers of a closed form for long series: each hole is filled by the window in whose middle it lies."""
+"""The answers of forms for long series: each hole is filled by the window in whose middle it lies."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,35 @@ Doubles = NDArray[np.float64]
 
 _PARTS = 4  # windows begin every quarter of a window, so that at least 3/8 of one lie on both sides of a hole
 _WINDOWS_AT_A_TIME = 128
+
+
+def answers_of_all(
+    forms: Sequence[Form], sensors: Sequence[str], values: Doubles, start_ms: int, wanted: Bools
+) -> tuple[Doubles, Doubles]:
+    """Return means and deviations [C, N] of several forms in cells that are wanted; NaN elsewhere, and if declined.
+
+    Args:
+        forms: of which a later one answers for the sensors that it shares with an earlier one.
+        sensors: names of the C sensors.
+        values: float64 [C, N], sensor units; NaN where missing.
+        start_ms: time of the first step.
+        wanted: bool [C, N].
+    """
+    places = {name: place for place, name in enumerate(sensors)}
+    mean, deviation = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
+    owner = {name: number for number, form in enumerate(forms) for name in form.sensors}
+    for number, form in enumerate(forms):
+        rows = [row for row, name in enumerate(form.sensors) if name in places]
+        ours = [places[form.sensors[row]] for row in rows]
+        own = np.array([owner[form.sensors[row]] == number for row in rows], np.bool_)[:, None]
+        if (wanted[ours] & own).any():
+            known = np.full((len(form.sensors), values.shape[1]), np.nan)
+            asked = np.zeros(known.shape, np.bool_)
+            known[rows], asked[rows] = values[ours], wanted[ours] & own
+            found = answers(form, known, start_ms, asked)
+            mean[ours] = np.where(own, found[0][rows], mean[ours])
+            deviation[ours] = np.where(own, found[1][rows], deviation[ours])
+    return mean, deviation
 
 
 def answers(form: Form, values: Doubles, start_ms: int, wanted: Bools) -> tuple[Doubles, Doubles]:

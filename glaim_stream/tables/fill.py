@@ -58,4 +58,5 @@ def fill_groups(
         hidden=fitted.hidden,
         chosen=fitted.chosen,
         refused=fitted.refused,
+        long_gap_error=fitted.long_gap_error,
     )

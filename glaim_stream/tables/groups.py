@@ -128,6 +128,8 @@ class Result:
     report: of the fit of the form; None where a form was given, or there is no single one.
     expected_error: mean absolute error of the chosen method by sensor, at cells that were hidden on purpose.
     line_error: that of interpolation at the same cells.
+    long_gap_error: the same of the forms in gaps longer than are filled as a rule, and that of the sensor's mean there,
+        by sensor that is filled in them.
     hidden: number of these cells by sensor.
     refused: why there is no form; empty where there is one.
     forms: all closed forms.
@@ -143,3 +145,4 @@ class Result:
     chosen: dict[str, str] = field(default_factory=dict)
     refused: str = ""
     forms: tuple[Form, ...] = ()
+    long_gap_error: dict[str, tuple[float, float]] = field(default_factory=dict)

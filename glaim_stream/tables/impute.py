@@ -13,7 +13,8 @@ from typing import Any
 
 from glaim_stream.errors import SettingsError
 from glaim_stream.tables.apply import apply
-from glaim_stream.tables.fit import Fitted, fit
+from glaim_stream.tables.fit import fit
+from glaim_stream.tables.fitted import Fitted
 from glaim_stream.tables.frame import frame_of
 from glaim_stream.tables.groups import Group
 from glaim_stream.tables.layout import Flags, Layout, fills_of, groups_of, layout_of, parts_of

@@ -16,7 +16,7 @@ from glaim_stream.tables import saved
 from glaim_stream.tables.apply import apply
 from glaim_stream.tables.base import Estimator, NotFittedError
 from glaim_stream.tables.errors import TableError, TableTypeError
-from glaim_stream.tables.fit import Fitted
+from glaim_stream.tables.fitted import Fitted
 from glaim_stream.tables.frame import Frame, frame_of
 from glaim_stream.tables.groups import FilledGroup
 from glaim_stream.tables.impute import fit_groups, warn_of_holes
@@ -50,6 +50,7 @@ class Imputer(Estimator):
     feature_names_in_: their names, if the table had names of text.
     expected_error_: mean absolute error by column, at cells that were hidden on purpose.
     interpolation_error_: that of interpolation at the same cells.
+    long_gap_error_: mean absolute error in gaps of more than 48 steps, by column that is filled in them.
     method_: name of the method that fills each column.
     """
 
@@ -179,6 +180,7 @@ class Imputer(Estimator):
         place = {str(name): name for name in sensors}
         self.expected_error_ = {place[name]: error for name, error in fitted.expected_error.items()}
         self.interpolation_error_ = {place[name]: error for name, error in fitted.line_error.items()}
+        self.long_gap_error_ = {place[name]: error for name, (error, _) in fitted.long_gap_error.items()}
         self.method_ = {place[name]: method for name, method in fitted.chosen.items()}
 
     def _require_fit(self) -> None:

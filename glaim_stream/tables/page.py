@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from glaim_stream.tables.cells import Outcome
 from glaim_stream.tables.document import cards, document, shown
 from glaim_stream.tables.fill import FilledGroup
+from glaim_stream.tables.long_gaps import LONGEST_GAP
 from glaim_stream.tables.summary import gain_percent, method_name
 from glaim_stream.vocabulary import Method
 
@@ -63,19 +64,25 @@ def _numbers(outcome: Outcome, holes: int) -> str:
 
 
 def _table(outcome: Outcome) -> str:
-    ours, line = outcome.result.expected_error, outcome.result.line_error
+    ours, line, long = outcome.result.expected_error, outcome.result.line_error, outcome.result.long_gap_error
     rows = "".join(
         f"<tr><td>{shown(sensor)}</td><td>{holes:,}</td><td>{filled:,}</td>"
-        f"<td>{_error(ours.get(sensor))}</td><td>{_error(line.get(sensor))}</td></tr>"
+        f"<td>{_error(ours.get(sensor))}</td><td>{_error(line.get(sensor))}</td>"
+        + (f"<td>{_error(long[sensor][0] if sensor in long else None)}</td>" if long else "")
+        + "</tr>"
         for sensor, (holes, filled) in outcome.sensor_holes.items()
     )
     rows = rows or '<tr><td colspan="5">no sensor has a hole</td></tr>'
+    long_head = f"<th>in gaps of more than {LONGEST_GAP} steps</th>" if long else ""
+    long_note = (
+        f" In gaps of more than {LONGEST_GAP} steps it was tried on long stretches of hidden readings." if long else ""
+    )
     return (
         '<div class="scroll"><table><thead><tr><th>sensor</th><th>holes</th><th>filled</th><th>expected error</th>'
-        "<th>interpolation</th></tr>"
+        f"<th>interpolation</th>{long_head}</tr>"
         f"</thead><tbody>{rows}</tbody></table></div>"
         '<p class="soft">Expected error: mean absolute error on readings that were hidden on purpose, in the '
-        "sensor&#8217;s unit; beside it that of interpolation on the same readings.</p>"
+        f"sensor&#8217;s unit; beside it that of interpolation on the same readings.{long_note}</p>"
     )
 
 

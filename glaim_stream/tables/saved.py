@@ -15,9 +15,11 @@ from glaim_stream.imputers.gaussian import artefact
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.limits import Limits
 from glaim_stream.tables.errors import TableError
-from glaim_stream.tables.fit import Fitted
+from glaim_stream.tables.fitted import Fitted
+from glaim_stream.tables.long_gaps import LongGaps
 
 _ARRAYS = ("by_form", "spread", "form_width", "line_width", "form_error", "line_errors", "cells")
+_LONG = ("error", "usual", "width")
 _LOWEST, _HIGHEST, _FORM = "lowest", "highest", "form"
 _KIND = "imputer of tables"
 
@@ -30,10 +32,11 @@ def write(path: Path, fitted: Fitted, state: Mapping[str, Any]) -> None:
     """
     arrays: artefact.Arrays = {name: getattr(fitted, name) for name in _ARRAYS}
     arrays |= {_LOWEST: fitted.limits.lowest, _HIGHEST: fitted.limits.highest}
+    arrays |= {f"long_{name}": getattr(fitted.long_gaps, name) for name in _LONG}
     forms = [each for each in fitted.forms if isinstance(each, ClosedForm)]
     arrays |= {f"{_FORM}{place}": np.frombuffer(form.to_bytes(), np.uint8) for place, form in enumerate(forms)}
     fit = [list(fitted.sensors), fitted.step_ms, fitted.refused]
-    text = {"kind": _KIND, "fit": fit, "forms": len(forms), "state": dict(state)}
+    text = {"kind": _KIND, "fit": fit, "forms": len(forms), "reach": fitted.long_gaps.reach, "state": dict(state)}
     try:
         content = artefact.to_bytes(artefact.with_text(arrays, text))
     except TypeError as error:
@@ -64,6 +67,9 @@ def read(path: Path) -> tuple[Fitted, dict[str, Any]]:
     if text.get("kind") != _KIND:
         raise ModelError(f"{path} is not a saved imputer")
     sensors, step_ms, refused = text["fit"]
+    long = LongGaps.untried(len(sensors))
+    if "reach" in text:  # absent from files of 0.1
+        long = LongGaps(**{name: arrays[f"long_{name}"] for name in _LONG}, reach=text["reach"])
     names = [f"{_FORM}{place}" for place in range(text["forms"])]
     fitted = Fitted(
         sensors=tuple(sensors),
@@ -73,6 +79,7 @@ def read(path: Path) -> tuple[Fitted, dict[str, Any]]:
         refused=refused,
         limits=Limits(arrays[_LOWEST], arrays[_HIGHEST]),
         trained=np.zeros(len(sensors), np.bool_),
+        long_gaps=long,
         **{name: arrays[name] for name in _ARRAYS},
     )
     return fitted, text["state"]

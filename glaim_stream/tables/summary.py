@@ -9,6 +9,7 @@ import numpy as np
 from glaim_stream.errors import listed
 from glaim_stream.files.form import NO_TIME, FileForm
 from glaim_stream.tables.cells import Outcome
+from glaim_stream.tables.long_gaps import LONGEST_GAP
 from glaim_stream.vocabulary import METHODS, Method
 
 METHOD_NAMES = {
@@ -74,10 +75,17 @@ def error_lines(outcome: Outcome) -> list[str]:
     ]
     if not each:
         return lines
-    lines.append(f"expected absolute error, on hidden readings (interpolation's in brackets): {listed(each)}")
+    short = f" in gaps of up to {LONGEST_GAP} steps" if result.long_gap_error else ""
+    lines.append(f"expected absolute error{short}, on hidden readings (interpolation's in brackets): {listed(each)}")
     percent = gain_percent(outcome)
     if percent is not None:
         lines.append(f"that is {compared(percent)} interpolation's, on average")
+    if result.long_gap_error:
+        each = [f"{sensor} {error:.3g} ({usual:.3g})" for sensor, (error, usual) in result.long_gap_error.items()]
+        lines.append(
+            f"expected absolute error in gaps of more than {LONGEST_GAP} steps, on long hidden stretches (that of the "
+            f"sensor's mean in brackets): {listed(each)}"
+        )
     return lines
 
 

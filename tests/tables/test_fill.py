@@ -104,6 +104,14 @@ def test_a_sensor_without_a_reading_is_left_with_the_reason():
     assert (found.method[1] == Method.NONE).all()
 
 
+def test_a_sensor_whose_readings_cannot_be_used_is_left_with_that_reason():
+    values = with_holes(series(300))
+    values[1] *= 1e200
+    found = fill_groups([group(values)], sensors=names(3)).groups[0]
+    holes = int(np.isnan(values[1]).sum())
+    assert found.left == {"the sensor has no finite reading below 1e+100, or none that is believed": holes}
+
+
 def test_a_constant_sensor_is_filled_by_its_constant():
     values = with_holes(series(300))
     values[1] = np.where(np.isnan(values[1]), np.nan, 4.0)

@@ -39,6 +39,14 @@ def written(file: UserFile, cells: Cells, *, fill: bool) -> bytes:
     return out.getvalue()
 
 
+def test_whole_numbers_beyond_those_that_floats_hold_keep_their_digits() -> None:
+    rows = [f"{minute},{2**53 + 1 + 2 * minute if minute % 7 else ''},{minute % 5}.5" for minute in range(60)]
+    raw = "\n".join(["time_s,count,level", *rows, ""]).encode()
+    file = open_file("counter.csv", raw)
+
+    assert written(file, cells_of(file), fill=False) == raw
+
+
 @pytest.mark.parametrize("name", READ)
 def test_a_published_file_without_fills_comes_back_byte_for_byte(name: str) -> None:
     raw = (FOLDER / name).read_bytes()

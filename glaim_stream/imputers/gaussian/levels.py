@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-_RIDGE = 0.1  # in variances of a level; windows overlap, so there are fewer of them than it seems
+_RIDGE = 0.01  # in variances of a level; windows overlap, so there are fewer of them than it seems
 _MOST_DEVIATIONS = 2.0  # of a level around its expectation, in those of a group's levels around their mean
 
 
@@ -72,7 +72,7 @@ class Levels:
         usable = self._usable(np.where(known, level, 0.0)[None], known[None])[0]
         slopes: Doubles = np.zeros(len(level))
         if usable.any():
-            weights = self._weights(usable)[:, sensor]
+            weights = _weights(self.covariance, usable)[:, sensor]
             mean = self.mean[sensor] + (level[usable] - self.mean[usable]) @ weights
             if self.lowest[sensor] < mean < self.highest[sensor]:  # elsewhere the expectation is the bound
                 slopes[usable] = weights
@@ -84,18 +84,11 @@ class Levels:
         usable: Bools = known & (level >= self.lowest - span) & (level <= self.highest + span)
         return usable
 
-    def _weights(self, pattern: Bools) -> Doubles:
-        """Weights [k, C] of the k levels of a pattern [C] in the expectation of each level."""
-        system = self.covariance[np.ix_(pattern, pattern)]
-        scale = np.diagonal(system)
-        ridge = _RIDGE * scale + np.where(scale > 0, 0.0, 1.0)
-        return np.linalg.solve(system + np.diag(ridge), self.covariance[pattern]).astype(np.float64, copy=False)
-
     def _given(self, level: Doubles, pattern: Bools) -> tuple[Doubles, Doubles]:
         """Expectations [n, C] and variances [C] given the sensors of a pattern [C]."""
         spread, mean = np.diagonal(self.covariance).copy(), np.tile(self.mean, (len(level), 1))
         if pattern.any():
-            weights = self._weights(pattern)
+            weights = _weights(self.covariance, pattern)
             # Not a product of matrices, whose last bits depend on the number of windows.
             away = np.ascontiguousarray(level[:, pattern] - self.mean[pattern])
             mean += (away[:, :, None] * weights).sum(axis=1)
@@ -103,6 +96,38 @@ class Levels:
         mean = np.clip(mean, self.lowest, self.highest)
         mean[:, np.sqrt(spread) > _MOST_DEVIATIONS * self.own] = np.nan
         return mean, spread
+
+
+def _of_all_windows(level: Doubles, known: Bools) -> tuple[Doubles, Doubles]:
+    """Mean [C] and covariance [C, C] of levels [n, C] that are not all known.
+
+    A sensor that was silent while the others moved elsewhere was seen with a part of their levels only, so moments of
+    what was seen understate how far it follows them. Each sensor is completed by its regression on those that are known
+    in more windows. This is the maximum likelihood where its windows are among theirs (Anderson 1957, Maximum
+    likelihood estimates for a multivariate normal distribution when some observations are missing).
+    """
+    complete, left = level.copy(), np.zeros(level.shape[1])
+    before: list[int] = []
+    for sensor in np.argsort(-known.sum(axis=0), kind="stable").tolist():
+        rows = known[:, sensor]
+        if rows.any() and not rows.all():
+            seen = complete[rows][:, [*before, sensor]]
+            mean = seen.mean(axis=0)
+            moments = (seen - mean).T @ (seen - mean) / len(seen)
+            weights = _weights(moments, np.arange(len(mean)) < len(before))[:, -1]
+            complete[~rows, sensor] = mean[-1] + (complete[~rows][:, before] - mean[:-1]) @ weights
+            left[sensor] = (~rows).mean() * max(moments[-1, -1] - float(weights @ moments[:-1, -1]), 0.0)
+        before.append(sensor)
+    mean = complete.mean(axis=0)
+    return mean, (complete - mean).T @ (complete - mean) / len(level) + np.diag(left)
+
+
+def _weights(covariance: Doubles, pattern: Bools) -> Doubles:
+    """Weights [k, C] of the k levels of a pattern [C] in the expectation of each level."""
+    system = covariance[np.ix_(pattern, pattern)]
+    scale = np.diagonal(system)
+    ridge = _RIDGE * scale + np.where(scale > 0, 0.0, 1.0)
+    return np.linalg.solve(system + np.diag(ridge), covariance[pattern]).astype(np.float64, copy=False)
 
 
 def levels_of(level: Doubles, known: Bools, group: NDArray[np.int64]) -> Levels:
@@ -115,12 +140,7 @@ def levels_of(level: Doubles, known: Bools, group: NDArray[np.int64]) -> Levels:
     """
     count = np.maximum(known.sum(axis=0), 1)
     filled = np.where(known, level, 0.0)
-    mean = filled.sum(axis=0) / count
-    centred = np.where(known, level - mean, 0.0)
-    seen = known.astype(np.float64)
-    covariance = centred.T @ centred / np.maximum(seen.T @ seen, 1.0)
-    value, vector = np.linalg.eigh(covariance)
-    covariance = (vector * np.maximum(value, 0.0)) @ vector.T
+    mean, covariance = _of_all_windows(filled, known)
     within = np.zeros(level.shape[1])
     for number in np.unique(group):
         rows = group == number

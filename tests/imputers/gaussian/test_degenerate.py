@@ -113,6 +113,22 @@ def test_a_silent_sensor_follows_the_levels_of_the_others() -> None:
     assert np.mean(np.abs(error) < 1.645 * found.deviation[:, 1]) > 0.8
 
 
+def test_a_sensor_that_was_silent_while_the_others_moved_elsewhere_follows_them_there() -> None:
+    rng = np.random.default_rng(6)
+    common = np.cumsum(rng.normal(size=4000)) * 0.05
+    common[2000:] += 2.0 * (common[2000:] - common[2000])
+    slopes = np.array([1.0, 1.5, 2.0])
+    truth = (slopes[:, None] * common + 0.1 * rng.normal(size=(3, 4000)))[None]
+    values = truth.copy()
+    values[0, 1, 2000:] = np.nan
+    variant = fitted(values).form.variants[0]
+    scale = variant.transform.scale
+    covariance = variant.levels.covariance * np.outer(scale, scale)
+    assert covariance[0, 1] / covariance[0, 0] == pytest.approx(1.5, rel=0.1)
+    mean = variant.levels.mean * scale
+    assert mean[1] == pytest.approx(1.5 * mean[0], abs=0.1 * truth[0, 1].std())
+
+
 def test_one_sensor_alone_is_filled() -> None:
     values = series()[:, :1]
     cut, end_ms = windows(values)

@@ -1,0 +1,119 @@
+"""What files say of gaps longer than a window, beside the truth.
+
+    GLAIM_DATA=... python -m benchmarks.long_gaps
+
+Of ETTh1, ETTm1, Weather and two stations of Beijing's air, 3,000 steps are filled in which one sensor is silent for 400
+or 500 steps, or for the last 1,200; each of the first sensors in turn. The error that the fill expects in gaps of more
+than 48 steps is compared with the true one, and the band with the share of the truth in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import machine
+from benchmarks.file_plausibility import Part, Truth, read
+from glaim_stream.tables.fill import Group, fill_groups
+
+Doubles = NDArray[np.float64]
+
+_PARTS = (
+    Part("ETTh1", "ETTh1.csv", (), 1, 0, 3000),
+    Part("ETTm1", "ETTm1.csv", (), 1, 0, 3000),
+    Part("weather", "weather.csv", ("-9999",), 1, 20_000, 3000),
+    Part("beijing-air", "beijing_multisite.parquet", (), 2, 20_000, 3000),
+)
+_SILENCES = ((1000, 1400), (2500, 3000), (1800, 3000))
+_SENSORS = 5
+_LEAST_TRUE = 100  # readings in the gap
+
+
+@dataclass(frozen=True)
+class Gap:
+    """One silent sensor: errors in deviations of the sensor; NaN where nothing is filled, or expected."""
+
+    filled: float  # share of the gap
+    error: float
+    expected: float
+    mean_error: float  # of the sensor's mean
+    held: float  # share of the truth in the band
+
+
+def measure(truth: Truth) -> list[Gap]:
+    """Silence sensors of the first group, one at a time, and fill."""
+    found = []
+    first = truth.groups[0]
+    for sensor in range(min(_SENSORS, len(truth.sensors))):
+        for start, end in _SILENCES:
+            values = first.values.copy()
+            values[sensor, start:end] = np.nan
+            groups = [Group(first.name, first.times_ms, values), *truth.groups[1:]]
+            result = fill_groups(groups, sensors=truth.sensors)
+            cells = ~np.isnan(first.values[sensor]) & np.isnan(values[sensor])
+            if cells.sum() < _LEAST_TRUE:
+                continue
+            name = truth.sensors[sensor]
+            expected = result.long_gap_error.get(name, (np.nan, np.nan))[0]
+            done, true = result.groups[0], first.values[sensor, cells]
+            value, lower, upper = (each[sensor, cells] for each in (done.values, done.lower, done.upper))
+            known, unit = np.isfinite(value), truth.deviation[sensor]
+            held = (lower <= true) & (true <= upper)
+            found.append(
+                Gap(
+                    float(known.mean()),
+                    float(np.abs(value - true)[known].mean() / unit),
+                    expected / unit,
+                    float(np.abs(np.nanmean(values[sensor]) - true)[known].mean() / unit),
+                    float(held[known].mean()),
+                )
+            )
+    return found
+
+
+def summary(gaps: list[Gap]) -> dict[str, Any]:
+    """Figures of the gaps that are filled for the most part."""
+    filled = [gap for gap in gaps if gap.filled > 0.5]
+    ratios = np.array([gap.error / gap.expected for gap in filled])
+    return {
+        "gaps": len(gaps),
+        "filled": len(filled),
+        "error": round(float(np.mean([gap.error for gap in filled])), 3),
+        "mean_error": round(float(np.mean([gap.mean_error for gap in filled])), 3),
+        "true_to_expected_p50": round(float(np.median(ratios)), 2),
+        "true_to_expected_p90": round(float(np.quantile(ratios, 0.9)), 2),
+        "held": round(float(np.mean([gap.held for gap in filled])), 3),
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, print a table and keep a line for each set."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.long_gaps",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.parse_args(arguments)
+    data = os.environ.get("GLAIM_DATA")
+    if not data:
+        parser.error("expected GLAIM_DATA to name the folder of the data sets, found nothing")
+    command = "python -m benchmarks.long_gaps"
+    table = Table("", "gaps", "filled", "error", "of the mean", "true to expected, p50", "p90", "held", title=command)
+    for part in _PARTS:
+        found = summary(measure(read(Path(data), part)))
+        machine.append("long_gaps", machine.describe(command) | {"set": part.name} | found)
+        table.add_row(part.name, *(f"{found[name]}" for name in found))
+    Console().print(table)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

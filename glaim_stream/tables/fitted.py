@@ -1,0 +1,118 @@
+"""What is known of C sensors before their holes are filled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.imputers.gaussian.kinds import Kind
+from glaim_stream.imputers.gaussian.report import Report
+from glaim_stream.imputers.limits import Limits
+from glaim_stream.tables.central import answers_of_all
+from glaim_stream.tables.groups import Form
+from glaim_stream.tables.long_gaps import LongGaps
+from glaim_stream.vocabulary import METHODS, Method
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a fill needs to know of C sensors.
+
+    step_ms: of the series; None where no group has two steps.
+    forms: of clusters of sensors; one, as a rule. A later one fills the sensors that it shares with an earlier one.
+    trained: bool [C], sensors that a network fills.
+    report: of the fit of a single form.
+    refused: why there is no form; empty if there is one.
+    by_form: bool [C], sensors that the form fills.
+    limits: that filled values respect.
+    spread: float64 [C], deviation of each sensor's readings around their mean.
+    form_width: float64 [C], half of the 90 % band in deviations of the form.
+    line_width: float64 [C], half of the 90 % band of interpolation, in the scales of `Lines`.
+    form_error, line_errors: float64 [C], mean absolute errors at hidden cells; NaN without one.
+    cells: int64 [C], number of hidden cells.
+    long_gaps: what a trial of gaps of more than `LONGEST_GAP` steps showed.
+    """
+
+    sensors: tuple[str, ...]
+    step_ms: int | None
+    forms: tuple[Form, ...]
+    report: Report | None
+    refused: str
+    by_form: Bools
+    limits: Limits
+    spread: Doubles
+    form_width: Doubles
+    line_width: Doubles
+    form_error: Doubles
+    line_errors: Doubles
+    cells: Ints
+    trained: Bools
+    long_gaps: LongGaps
+
+    @property
+    def expected_error(self) -> dict[str, float]:
+        """Mean absolute error of the chosen method by sensor; sensors without a hidden cell are left out."""
+        chosen = np.where(self.by_form, self.form_error, self.line_errors)
+        return {name: float(error) for name, error in zip(self.sensors, chosen, strict=True) if np.isfinite(error)}
+
+    @property
+    def line_error(self) -> dict[str, float]:
+        """That of interpolation."""
+        return {
+            name: float(error) for name, error in zip(self.sensors, self.line_errors, strict=True) if np.isfinite(error)
+        }
+
+    @property
+    def long_gap_error(self) -> dict[str, tuple[float, float]]:
+        """Mean absolute errors of the forms and of the sensor's mean in long gaps, by sensor that is filled there."""
+        tried = np.isfinite(self.long_gaps.error) & ~self.long_gaps.hopeless
+        return {
+            self.sensors[place]: (float(self.long_gaps.error[place]), float(self.long_gaps.usual[place]))
+            for place in np.flatnonzero(tried)
+        }
+
+    @property
+    def hidden(self) -> dict[str, int]:
+        """Number of hidden cells by sensor."""
+        return dict(zip(self.sensors, self.cells.tolist(), strict=True))
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """Name of the method that fills each sensor's holes, as a rule."""
+        return {name: METHODS[code] for name, code in zip(self.sensors, self.methods.tolist(), strict=True)}
+
+    @property
+    def methods(self) -> NDArray[np.uint8]:
+        """Code of the method that fills each sensor's holes, as a rule, uint8 [C]."""
+        out = np.full(len(self.sensors), Method.INTERPOLATION, np.uint8)
+        kinds = self.kinds
+        for place in np.flatnonzero(self.by_form):
+            carried = kinds[self.sensors[place]] in (Kind.STATE, Kind.ANGLE, Kind.CARRIED)
+            out[place] = Method.LAST_VALUE if carried else self.form_methods[place]
+        return out
+
+    @property
+    def form_methods(self) -> NDArray[np.uint8]:
+        """Code of the form of each sensor, uint8 [C]."""
+        return np.where(self.trained, np.uint8(Method.MODEL), np.uint8(Method.GAUSSIAN))
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """Kinds of the sensors of the forms."""
+        return {name: kind for form in self.forms for name, kind in zip(form.sensors, form.kinds, strict=True)}
+
+    def answers(self, values: Doubles, start_ms: int, wanted: Bools) -> tuple[Doubles, Doubles]:
+        """Return means and deviations of the forms [C, N] in cells that are wanted; NaN elsewhere, and if declined.
+
+        Args:
+            values: float64 [C, N], sensor units; NaN where missing.
+            start_ms: time of the first step.
+            wanted: bool [C, N].
+        """
+        return answers_of_all(self.forms, self.sensors, values, start_ms, wanted)

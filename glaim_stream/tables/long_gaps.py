@@ -1,0 +1,133 @@
+"""What filled values are worth in gaps longer than a window, tried on gaps of this length.
+
+The deviation that a form states holds for windows like those that it was fitted to. In a gap of days a sensor moves
+further than that: on 3,000 rows of weather, estimates of an air pressure that was missing for the last 1,200 rows were
+wrong by 8.0 mbar, and those of single hidden readings by 0.1. So the first and the last readings of a sensor with such
+a gap are hidden, each stretch as long as the gap but at most a sixth of the readings, and filled by a form that has not
+seen them. Errors count where no reading of the sensor lies within half a window; nearer cells are like those of short
+gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.imputers.limits import Limits
+from glaim_stream.tables.central import answers_of_all
+from glaim_stream.tables.groups import Form, Group
+from glaim_stream.tables.lines import distances, gap_lengths
+
+Bools = NDArray[np.bool_]
+Doubles = NDArray[np.float64]
+
+LONGEST_GAP = 48  # steps; a gap of up to as many is filled by default
+KNOWN = 0.8  # of the error of a sensor's mean: a form with less of it knows something of the sensor
+_PART = 6  # the share of the readings in each hidden stretch is 1 / _PART
+_LEAST = 20  # far cells that tell something
+
+
+@dataclass(frozen=True)
+class LongGaps:
+    """Of C sensors, float64 [C]; NaN where a sensor had no long gap, so nothing was tried.
+
+    error: mean absolute error of the forms, sensor units; infinite where there were too few readings to try.
+    usual: that of the sensor's mean at the same cells.
+    width: half of the 90 % band, in deviations of the forms.
+    reach: steps to the nearest reading from which on a cell is far.
+    """
+
+    error: Doubles
+    usual: Doubles
+    width: Doubles
+    reach: int
+
+    @classmethod
+    def untried(cls, sensors: int) -> LongGaps:
+        """Of tables without long gaps."""
+        return cls(np.full(sensors, np.nan), np.full(sensors, np.nan), np.full(sensors, np.nan), 0)
+
+    @property
+    def hopeless(self) -> Bools:
+        """Sensors [C] about which the others tell too little, or nobody knows how much."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.error >= KNOWN * self.usual)
+
+    def far(self, observed: Bools) -> Bools:
+        """Cells [C, N] too far from the readings of their sensor for these to tell about them."""
+        return _far(observed, self.reach)
+
+
+def long_cells(group: Group) -> Bools:
+    """Readings [C, N] to hide from a form that is tried on long gaps."""
+    believed = group.believed
+    hidden = np.zeros(believed.shape, np.bool_)
+    longest = gap_lengths(np.isnan(believed)).max(axis=1, initial=0)
+    for sensor in np.flatnonzero(longest > LONGEST_GAP):
+        readings = np.flatnonzero(~np.isnan(believed[sensor]))
+        length = min(int(longest[sensor]), len(readings) // _PART)
+        hidden[sensor, readings[:length]] = True
+        hidden[sensor, readings[len(readings) - length :]] = True
+    return hidden
+
+
+def tried(
+    forms: Sequence[Form],
+    sensors: Sequence[str],
+    groups: Sequence[Group],
+    hidden: Sequence[Bools],
+    limits: Limits,
+) -> LongGaps:
+    """Fill the hidden readings, and compare.
+
+    Args:
+        forms: fitted without the hidden readings.
+        sensors: names of the C sensors.
+        groups: with these readings.
+        hidden: of each group, as `long_cells` chose.
+        limits: that filled values respect.
+    """
+    out = LongGaps.untried(len(sensors))
+    reach = max(form.steps for form in forms) // 2
+    ends: list[list[Doubles]] = [[] for _ in sensors]  # errors, errors of the mean, deviations of each end's far cells
+    for group, cells in zip(groups, hidden, strict=True):
+        truth = group.believed
+        known = np.where(cells, np.nan, truth)
+        mean, deviation = answers_of_all(forms, sensors, known, int(group.times_ms[0]), cells)
+        mean = limits.keep(mean)
+        scored = cells & _far(~np.isnan(known), reach) & np.isfinite(mean)
+        for sensor in np.flatnonzero(cells.any(axis=1)):
+            rest = known[sensor][~np.isnan(known[sensor])]
+            usual = np.abs(truth[sensor] - (rest.mean() if len(rest) else np.nan))
+            found = np.stack([np.abs(mean[sensor] - truth[sensor]), usual, deviation[sensor]])
+            middle = np.median(np.flatnonzero(cells[sensor]))
+            for end in (np.arange(cells.shape[1]) <= middle, np.arange(cells.shape[1]) > middle):
+                ends[sensor].append(found[:, scored[sensor] & end])
+    for sensor in np.flatnonzero([bool(each) for each in ends]):
+        cells = np.concatenate(ends[sensor], axis=1)
+        if cells.shape[1] < _LEAST:
+            out.error[sensor], out.usual[sensor] = np.inf, 0.0
+            continue
+        out.error[sensor], out.usual[sensor] = cells[:2].mean(axis=1)
+        out.width[sensor] = _width(ends[sensor])
+    return LongGaps(out.error, out.usual, out.width, reach)
+
+
+def _width(ends: Sequence[Doubles]) -> float:
+    """The deviations within which nine of ten errors lie, at the worse of the ends.
+
+    Errors of one stretch are much alike, so its cells say less of the next stretch than their number suggests.
+    """
+    widths = [
+        float(np.quantile(error[spread > 0] / spread[spread > 0], 0.9))
+        for error, _, spread in ends
+        if (spread > 0).sum() >= _LEAST
+    ]
+    return max(widths, default=np.nan)
+
+
+def _far(observed: Bools, reach: int) -> Bools:
+    return np.asarray(np.minimum(*distances(observed)) > reach)

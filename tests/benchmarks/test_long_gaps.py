@@ -1,0 +1,22 @@
+"""The benchmark compares what a fill expects of a long gap with the truth that was taken away."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.file_plausibility import Truth
+from benchmarks.long_gaps import measure, summary
+from glaim_stream.tables.fill import Group
+from tests.tables.test_fill import series
+
+
+def test_a_sensor_that_follows_the_others_is_filled_with_the_error_that_is_expected() -> None:
+    values = series(3000, sensors=3)
+    group = Group("g", 60_000 * np.arange(3000, dtype=np.int64), values)
+    found = measure(Truth(("a", "b", "c"), (group,), values.std(axis=1)))
+    assert len(found) == 9
+    figures = summary(found)
+    assert figures["filled"] == 9
+    assert figures["error"] < 0.3 * figures["mean_error"]
+    assert 0.2 < figures["true_to_expected_p50"] < 5
+    assert figures["held"] > 0.7
