@@ -16,6 +16,10 @@ _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
 
+Path = tuple[str, ...]  # the keys of a value, from the outermost object to its own
+Tree = dict[str, "str | Tree"]  # objects to write; a leaf is a JSON token
+
+
 @dataclass(frozen=True)
 class _Member:
     """A member of an object: where its value stands in the line."""
@@ -25,8 +29,17 @@ class _Member:
     end: int
 
 
+@dataclass(frozen=True)
+class _Line:
+    """The object in a line: its members that are no objects, and where the others end."""
+
+    members: dict[Path, _Member]
+    closes: dict[Path, int]  # place of the brace that closes an object; () is the outermost one
+    filled: set[Path]  # objects with a member
+
+
 class LinesTable:
-    """Objects of a file and the places of their members; a column is a key."""
+    """Objects of a file and the places of their members; a column is a key, or a path of keys."""
 
     def __init__(self, raw: bytes) -> None:
         """Divide a file into objects.
@@ -41,27 +54,31 @@ class LinesTable:
             raise SettingsError(f"expected JSON in UTF-8: {error}") from error
         self._lines = [match.group() for match in _LINE.finditer(text.removeprefix(self._mark))]
         self._rows = [place for place, line in enumerate(self._lines) if line.strip()]
-        names: dict[str, None] = {}
-        self._tokens: list[dict[str, str | None]] = []
+        paths: dict[Path, None] = {}
+        self._tokens: list[dict[Path, str | None]] = []
         for place in self._rows:
-            members = _members(self._lines[place], place + 1)
-            names.update(dict.fromkeys(members))
-            self._tokens.append({name: _text(member.value) for name, member in members.items()})
-        self.names = list(names)
+            members = _line(self._lines[place], place + 1).members
+            paths.update(dict.fromkeys(members))
+            self._tokens.append({path: _text(member.value) for path, member in members.items()})
+        outer = {path[:end] for path in paths for end in range(1, len(path))}
+        self._paths = _named([path for path in paths if path not in outer])
+        self.names = list(self._paths)
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def texts(self, place: int, rows: Iterable[int]) -> list[str]:
         """The values of a key in some rows as text; empty where one is null or absent."""
-        return [self._tokens[row].get(self.names[place]) or "" for row in rows]
+        path = self._paths[self.names[place]]
+        return [self._tokens[row].get(path) or "" for row in rows]
 
     def written(self, changes: Changes) -> Iterator[bytes]:
         """Yield the file with the changes; cells are JSON tokens, and absent members are added."""
-        by_row: dict[int, dict[str, str]] = {}
+        paths = list(self._paths.values())
+        by_row: dict[int, dict[Path, str]] = {}
         for column, cells in changes.cells.items():
             for number, text in cells.items():
-                by_row.setdefault(number, {})[self.names[column]] = text
+                by_row.setdefault(number, {})[paths[column]] = text
         row_of = {place: row for row, place in enumerate(self._rows)}
         yield self._mark.encode()
         for place, line in enumerate(self._lines):
@@ -69,67 +86,126 @@ class LinesTable:
             if row is not None:
                 added = _beside(changes.beside, row)
                 if row in by_row or added:
-                    line = _changed(line, place + 1, by_row.get(row, {}), added)
+                    line = _changed(line, place + 1, by_row.get(row, {}) | added)
             yield line.encode()
             if row is not None:
                 end = "" if line.endswith("\n") else "\n"
                 for inserted in changes.inserted.get(row, ()):
-                    pairs = zip(self.names, inserted, strict=True)
-                    new = ", ".join(f"{json.dumps(name)}: {text}" for name, text in pairs if text)
-                    yield f"{end}{{{new}}}\n".encode()
+                    new: Tree = {}
+                    for path, text in zip(paths, inserted, strict=True):
+                        if text:
+                            _put(new, path, text)
+                    yield f"{end}{_token(new)}\n".encode()
 
 
-def _beside(beside: Mapping[int, Beside], row: int) -> dict[str, str]:
-    added = {}
+def _named(paths: list[Path]) -> dict[str, Path]:
+    """Names of paths, as `files.content.typed_table` makes them: `outer.inner`, or `inner` of a single outer one."""
+    columns = {path[0]: [each for each in paths if each[0] == path[0]] for path in paths}
+    depth = 1
+    while any(len(path) > depth for group in columns.values() for path in group):
+        outer = [name for name, group in columns.items() if len(group[0]) > depth]
+        found: dict[str, list[Path]] = {}
+        for name, group in columns.items():
+            for path in group:
+                found.setdefault(f"{name}.{path[depth]}" if name in outer else name, []).append(path)
+        if len(outer) == 1:
+            plain = {name.removeprefix(f"{outer[0]}."): group for name, group in found.items()}
+            found = plain if len(plain) == len(found) else found
+        columns, depth = found, depth + 1
+    return {name: group[0] for name, group in columns.items()}
+
+
+def _beside(beside: Mapping[int, Beside], row: int) -> dict[Path, str]:
+    added: dict[Path, str] = {}
     for each in beside.values():
         for name, text in zip(each.names, each.rows[row], strict=True):
-            added[name] = text or "null"
+            added[(name,)] = text or "null"
     return added
 
 
-def _changed(line: str, number: int, cells: Mapping[str, str], added: Mapping[str, str]) -> str:
-    members = _members(line, number)
-    absent = {name: text for name, text in cells.items() if name not in members} | dict(added)
-    edits = [(members[name].start, members[name].end, text) for name, text in cells.items() if name in members]
+def _changed(line: str, number: int, cells: Mapping[Path, str]) -> str:
+    """The line with other values; members that it lacks are added to the innermost object that it has."""
+    found = _line(line, number)
+    edits, added = [], dict[Path, Tree]()
+    for path, text in cells.items():
+        if path in found.members:
+            edits.append((found.members[path].start, found.members[path].end, text))
+            continue
+        depth = max(end for end in range(len(path)) if path[:end] in found.closes)
+        _put(added.setdefault(path[:depth], {}), path[depth:], text)
+    for parent, tree in added.items():
+        pairs = []
+        for key, value in tree.items():
+            member = found.members.get((*parent, key))  # null where others have an object
+            if member is None:
+                pairs.append(f"{json.dumps(key, ensure_ascii=False)}: {_token(value)}")
+            else:
+                edits.append((member.start, member.end, _token(value)))
+        if pairs:
+            close = found.closes[parent]
+            edits.append((close, close, (", " if parent in found.filled else "") + ", ".join(pairs)))
     for start, end, text in sorted(edits, reverse=True):
         line = line[:start] + text + line[end:]
-    if absent:
-        close = line.rindex("}")
-        new = ", ".join(f"{json.dumps(name, ensure_ascii=False)}: {text}" for name, text in absent.items())
-        line = line[:close] + (", " if members else "") + new + line[close:]
     return line
 
 
-def _members(line: str, number: int) -> dict[str, _Member]:
-    """The members of the object in a line, by key."""
+def _put(tree: Tree, path: Path, text: str) -> None:
+    for key in path[:-1]:
+        inner = tree.setdefault(key, {})
+        assert isinstance(inner, dict)
+        tree = inner
+    tree[path[-1]] = text
+
+
+def _token(tree: str | Tree) -> str:
+    if isinstance(tree, str):
+        return tree
+    return "{" + ", ".join(f"{json.dumps(key, ensure_ascii=False)}: {_token(each)}" for key, each in tree.items()) + "}"
+
+
+def _line(line: str, number: int) -> _Line:
+    """The object in a line."""
+    found = _Line({}, {}, set())
     try:
-        at = _skip(line, 0)
-        if line[at] != "{":
-            raise ValueError("no object")
-        members: dict[str, _Member] = {}
-        at = _skip(line, at + 1)
-        while line[at] != "}":
-            name, at = _DECODER.raw_decode(line, at)
-            at = _skip(line, at)
-            if line[at] != ":" or not isinstance(name, str):
-                raise ValueError("no key with a colon")
-            start = _skip(line, at + 1)
-            value, end = _DECODER.raw_decode(line, start)
-            if name in members:
-                raise ValueError(f"the key {name!r} twice")
-            members[name] = _Member(_Token(line[start:end]) if _is_number(value) else value, start, end)
-            at = _skip(line, end)
-            if line[at] == ",":
-                at = _skip(line, at + 1)
-            elif line[at] != "}":
-                raise ValueError("no comma between members")
-        if _skip(line, at + 1) != len(line):
+        at = _object(line, _skip(line, 0), (), found)
+        if _skip(line, at) != len(line):
             raise ValueError("more after the object")
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, RecursionError) as error:
         advice = ": a JSON array is not written back, so write an object a line first (jq -c '.[]')"
         why = advice if line.lstrip().startswith("[") else f": {error}"
         raise SettingsError(f"line {number}: expected a JSON object, found {line.strip()[:60]!r}{why}") from error
-    return members
+    return found
+
+
+def _object(line: str, at: int, path: Path, found: _Line) -> int:
+    """Add an object that begins at a place of the line, and return the place behind it."""
+    if line[at] != "{":
+        raise ValueError("no object")
+    names: set[str] = set()
+    at = _skip(line, at + 1)
+    while line[at] != "}":
+        name, at = _DECODER.raw_decode(line, at)
+        at = _skip(line, at)
+        if line[at] != ":" or not isinstance(name, str):
+            raise ValueError("no key with a colon")
+        if name in names:
+            raise ValueError(f"the key {name!r} twice")
+        names.add(name)
+        start = _skip(line, at + 1)
+        if line[start] == "{":
+            end = _object(line, start, (*path, name), found)
+        else:
+            value, end = _DECODER.raw_decode(line, start)
+            found.members[(*path, name)] = _Member(_Token(line[start:end]) if _is_number(value) else value, start, end)
+        at = _skip(line, end)
+        if line[at] == ",":
+            at = _skip(line, at + 1)
+        elif line[at] != "}":
+            raise ValueError("no comma between members")
+    found.closes[path] = at
+    if names:
+        found.filled.add(path)
+    return at + 1
 
 
 class _Token(str):
