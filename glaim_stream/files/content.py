@@ -5,15 +5,19 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from glaim_stream.errors import SettingsError, listed
 
+_DEEPEST = 100  # objects and lists inside one another
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _OTHERS = {
     b"PK\x03\x04": "a zip archive or an Excel workbook: unpack it, or save the sheet as CSV",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook: save the sheet as CSV",
@@ -105,7 +109,22 @@ def _without_index(table: pa.Table) -> pa.Table:
     return table.rename_columns(names) if len(set(names)) == len(names) else table
 
 
+def _depth(line: bytes) -> int:
+    """How deep objects and lists of a line of JSON lie inside one another; 0 where it is shallow for sure.
+
+    Arrow's reader takes a frame of the stack for each, and ends the process where that is full.
+    """
+    if line.count(b"{") + line.count(b"[") <= _DEEPEST:
+        return 0
+    brackets = np.frombuffer(_STRING.sub(b"", line), np.uint8)
+    steps = np.isin(brackets, list(b"{[")).astype(np.int64) - np.isin(brackets, list(b"}]"))
+    return int(steps.cumsum().max(initial=0))
+
+
 def _json(data: bytes) -> pa.Table:
+    for number, line in enumerate(data.splitlines(), 1):
+        if _depth(line) > _DEEPEST:
+            raise ValueError(f"line {number} has objects or lists inside one another more than {_DEEPEST} times")
     if data.lstrip().startswith(b"["):
         return pa.Table.from_pylist(json.loads(data))
     from pyarrow import json as lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import gzip
+import json
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -337,3 +338,18 @@ def test_what_stands_for_no_value_is_never_sent_as_a_reading(tmp_path: Path) -> 
     assert source.groups == ["AirQualityUCI"]
     assert source.value.min() > -200
     assert (len(source), source.gaps) == (4 * 240 - 51, 51)
+
+
+@pytest.mark.parametrize(
+    "line", [b'{"a":' * 100_000 + b"1" + b"}" * 100_000, b'{"a":' + b"[" * 200 + b"]" * 200 + b"}"]
+)
+def test_json_whose_objects_lie_too_deep_is_a_sentence(line: bytes) -> None:
+    with pytest.raises(SettingsError, match="line 2 has objects or lists inside one another more than 100 times"):
+        read(b'{"t":1}\n' + line, name="deep.jsonl")
+
+
+def test_brackets_in_text_and_many_shallow_objects_are_not_deep() -> None:
+    rows = [{"ts": f"2024-01-01T00:{minute:02}:00", "a": minute + 0.5, "note": "{" * 300} for minute in range(60)]
+    found = read("\n".join(map(json.dumps, rows)).encode(), name="text.jsonl")
+    assert found.rows == 60
+    assert read(json.dumps(rows).encode(), name="array.json").rows == 60
