@@ -30,7 +30,7 @@ from training.benchmark.draws import DRAWS
 from training.benchmark.lines import Line
 from training.benchmark.masks import hidden_cells
 from training.benchmark.run import ROOT
-from training.benchmark.score import baselines, parts, windows_of
+from training.benchmark.score import baselines, parts, rows_of_form, windows_of
 from training.cascade import folds
 from training.cascade.blend import Blend, fit_blend
 from training.cascade.feed import FilledWindows, filled_batch
@@ -117,8 +117,9 @@ def train(run: Run, root: Path, say: Say, *, score_only: bool = False) -> Traine
     config = run.config
     folder = root / f"{run.dataset}-forms"
     forms = folds.fit(
-        split.train, WINDOW, folder, lambda text: say(f"{run.dataset}  {text}"), folds.FOLDS, split.validation
-    )
+        rows_of_form(run.dataset, WINDOW), WINDOW, folder, lambda text: say(f"{run.dataset}  {text}"), folds.FOLDS,
+        split.validation, only_numbers=True,
+    )  # fmt: skip
     feed = FilledWindows(config, split, forms, directory / "pool")
     last = directory / "last.pt"
     if not score_only:

@@ -25,7 +25,12 @@ HISTORY = 96  # validation and test windows may begin so many rows before their 
 
 @dataclass(frozen=True)
 class Dataset:
-    """One of the paper's data sets; `rows` are those of training, validation and test."""
+    """One of the paper's data sets.
+
+    rows: of training, validation and test.
+    sentinels: numbers that stand for no value. They stay in the windows and the scale, as the paper has them, and are
+        missing in the fit of the closed form.
+    """
 
     name: str
     file: str
@@ -34,6 +39,7 @@ class Dataset:
     learning_rate: float = 1e-3
     d_g: int = 8
     time: str = "date"
+    sentinels: tuple[float, ...] = ()
 
     @property
     def spec(self) -> DataSpec:
@@ -53,7 +59,7 @@ DATASETS: dict[str, Dataset] = {
         Dataset("ETTh2", "ETTh2.csv", 7, _HOURLY),
         Dataset("ETTm1", "ETTm1.csv", 7, _QUARTERS),
         Dataset("ETTm2", "ETTm2.csv", 7, _QUARTERS),
-        Dataset("Weather", "weather.csv", 21, (36887, 5270, 10539), learning_rate=3e-4),
+        Dataset("Weather", "weather.csv", 21, (36887, 5270, 10539), learning_rate=3e-4, sentinels=(-9999.0,)),
         Dataset("Electricity", "electricity.csv", 321, (18412, 2632, 5260), learning_rate=3e-4, d_g=32),
         Dataset("PEMS03", "PEMS03.csv", 358, (18345, 2622, 5241), learning_rate=3e-4, d_g=36),
     )

@@ -16,7 +16,7 @@ from training.benchmark.masks import hidden_cells
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, changes
 from training.data.masks import SEGMENTS
-from training.data.series import Split, fit_scale, split
+from training.data.series import Series, Split, fit_scale, split
 from training.data.windows import WindowSet, hide
 from training.errors import ConfigError
 from training.evaluate import BATCH, Fill, Tally, model_fill, restore, with_fallback
@@ -35,6 +35,13 @@ class Score:
 def parts(dataset: str, window: int) -> Split:
     """Return training, validation and test rows of a data set."""
     return split(read(DATASETS[dataset]), DATASETS[dataset].spec, window)
+
+
+def rows_of_form(dataset: str, window: int) -> Series:
+    """Return the training rows for the fit of a closed form, in which the data set's sentinels are missing."""
+    train = parts(dataset, window).train
+    sentinels = np.isin(train.values, np.asarray(DATASETS[dataset].sentinels, train.values.dtype))
+    return dataclasses.replace(train, values=np.where(sentinels, np.nan, train.values)) if sentinels.any() else train
 
 
 @lru_cache(maxsize=2)

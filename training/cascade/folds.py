@@ -63,8 +63,9 @@ def without(train: Series, first: int, last: int, window: int) -> Series:
 
 
 def fit(
-    train: Series, window: int, folder: Path, say: Say, folds: int = FOLDS, validation: Series | None = None
-) -> FoldForms:
+    train: Series, window: int, folder: Path, say: Say, folds: int = FOLDS, validation: Series | None = None, *,
+    only_numbers: bool = False,
+) -> FoldForms:  # fmt: skip
     """Fit the forms, or read those that an earlier call for the same file has left in `folder`.
 
     Args:
@@ -74,18 +75,19 @@ def fit(
         say: Called with a line for each form that was fitted.
         folds: Number of folds.
         validation: On which a form of few rows chooses its constants (`training.closed_form.fit`).
+        only_numbers: Fill every sensor by the Gaussian, whatever its values look like.
 
     Raises:
         DataError: there are too few rows.
     """
-    folder = folder / train.sha256[:8]
+    folder = folder / (train.sha256[:8] + ("-numbers" if only_numbers else ""))
     edges = edges_of(train.rows, window, folds)
     parts = {"whole": train}
     parts |= {f"fold-{k}": without(train, int(edges[k]), int(edges[k + 1]), window) for k in range(folds)}
     forms = {}
     for name, part in parts.items():
         if not (folder / name / FORM_FILE).is_file():
-            fitted = closed_form.fit(part, window, validation)
+            fitted = closed_form.fit(part, window, validation, only_numbers=only_numbers)
             (folder / name).mkdir(parents=True, exist_ok=True)
             fitted.form.save(folder / name)
             say(f"closed form of {name}: {fitted.form.digest[:8]}")

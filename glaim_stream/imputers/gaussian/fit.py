@@ -73,6 +73,7 @@ def fit(
     steps: int = 96,
     timezone: str = "UTC",
     training_rows: int | None = None,
+    only_numbers: bool = False,
 ) -> Fitted:
     """Fit a closed form to series of one or many groups.
 
@@ -86,6 +87,8 @@ def fit(
         timezone: zone of the habits that a profile of the day describes.
         training_rows: the first rows, from which alone statistics and moments come; the others only choose constants.
             By default the rows are cut here, and all of them count in the end.
+        only_numbers: fill every sensor by the Gaussian, also one whose values look like states, angles or a meter, or
+            that the last value fills better. This is for errors that are squared differences of numbers.
 
     Raises:
         ModelError: there are too few rows, or none with a reading.
@@ -104,7 +107,9 @@ def fit(
     span = span_for(len(sensors), steps)
     cut = _cut(series.steps, steps) if training_rows is None else rows
     training = series.rows(0, cut)
-    kinds = tuple(kind_of(training.values[:, place], training.observed[:, place]) for place in range(len(sensors)))
+    kinds = (Kind.NUMBER,) * len(sensors)
+    if not only_numbers:
+        kinds = tuple(kind_of(training.values[:, place], training.observed[:, place]) for place in range(len(sensors)))
     windows = _continuous(kinds, training.windows(span, CONSTANTS.training_windows))
     if not len(windows):
         raise ModelError("a closed form needs readings in its training rows, found none")
@@ -121,7 +126,7 @@ def fit(
     errors: dict[str, dict[str, float]] = {}
     if validation is not None:
         found = check(form, validation)
-        form = _corrected(form, found, validation)
+        form = _corrected(form, found, validation, carry=not only_numbers)
         errors = _errors(found, form.kinds) | validation.by_variant
     recent = choose_recent(form, validation).variants[0].recent
     known = training if training_rows is not None else series
@@ -263,8 +268,8 @@ def _form(
     )
 
 
-def _corrected(form: ClosedForm, found: Mapping[str, Check], validation: Validation) -> ClosedForm:
-    """Carry the sensors that the last value fills better, and calibrate the deviations of the others."""
+def _corrected(form: ClosedForm, found: Mapping[str, Check], validation: Validation, *, carry: bool) -> ClosedForm:
+    """Carry the sensors that the last value fills better if `carry`, and calibrate the deviations of the others."""
     sensor = np.concatenate([each.sensor for each in found.values()])
     error, last, line = (
         np.concatenate([getattr(each, name) for each in found.values()]) for name in ("error", "last", "line")
@@ -272,7 +277,7 @@ def _corrected(form: ClosedForm, found: Mapping[str, Check], validation: Validat
     kinds, carried = list(form.kinds), form.carried_deviation.copy()
     for place in np.unique(sensor):
         cells = sensor == place
-        if kinds[place] is Kind.NUMBER:
+        if carry and kinds[place] is Kind.NUMBER:
             validation.choices += 1
             if np.abs(error[cells]).mean() > np.abs(last[cells]).mean():
                 kinds[place] = Kind.CARRIED

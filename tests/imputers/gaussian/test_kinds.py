@@ -36,6 +36,21 @@ def test_states_angles_and_meters_are_recognised(fit_of_plant: Fitted) -> None:
     assert fit_of_plant.report.kinds["s4"] is Kind.ANGLE
 
 
+def test_only_numbers_leaves_every_sensor_to_the_gaussian(fit_of_plant: Fitted) -> None:
+    """A direction is then judged by squared differences of numbers, as a table of such errors does."""
+    form = fitted(plant(), only_numbers=True).form
+    assert set(form.kinds) == {Kind.NUMBER}
+    truth, end_ms = windows(plant(), 40)
+    observed = np.ones(truth.shape, np.bool_)
+    observed[:, PLACES["direction"], STEPS // 2] = False
+    hole = (slice(None), PLACES["direction"], STEPS // 2)
+    errors = [
+        np.square(each.fill(truth * observed, observed, end_ms).mean[hole] - truth[hole]).mean()
+        for each in (form, fit_of_plant.form)
+    ]
+    assert errors[0] < errors[1]
+
+
 def test_what_rises_falls_or_turns_like_a_number_is_one() -> None:
     rng = np.random.default_rng(3)
     for values in (rng.normal(size=500), np.cumsum(rng.normal(size=500)), rng.uniform(0, 360, 500), np.arange(500.0)):

@@ -42,7 +42,9 @@ def longer(tiny: Path, forms: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tiny / "data" / "tiny.csv").write_text("\n".join(["time,a,b,c", *rows]) + "\n")
     monkeypatch.setitem(DATASETS, "Tiny", dataclasses.replace(DATASETS["Tiny"], rows=ROWS))
     original = folds.fit
-    monkeypatch.setattr(folds, "fit", lambda train, window, _, *more: original(train, window, forms, *more))
+    monkeypatch.setattr(
+        folds, "fit", lambda train, window, _, *more, **named: original(train, window, forms, *more, **named)
+    )
     monkeypatch.setattr(folds, "FOLDS", 2)
     monkeypatch.setattr(pools, "CHUNK", 8)
     monkeypatch.setattr(feed, "POOL_CHUNKS", 2)
@@ -119,7 +121,7 @@ def test_a_killed_training_continues_to_the_same_weights_and_lines(longer: Path,
 def test_validation_counts_no_cell_that_the_form_has_seen(longer: Path) -> None:
     settings = cascade.Run("Tiny", 8, 1).config
     split = score.parts("Tiny", WINDOW)
-    form = folds.fit(split.train, WINDOW, longer, lambda _: None, 2, split.validation).whole
+    form = folds.fit(split.train, WINDOW, longer, lambda _: None, 2, split.validation, only_numbers=True).whole
     scale = fit_scale(split.train)
     batches = feed.validation_batches(settings, split, closed_form.fill_of(form, scale), scale)
     first = batches[0]

@@ -85,6 +85,20 @@ def test_the_test_rows_do_not_change_the_closed_form(longer: Path) -> None:
     assert digests == [whole, whole]
 
 
+def test_sentinels_are_missing_in_the_fit_alone(longer: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows and scale keep them, as the paper does."""
+    file = longer / "data" / "tiny.csv"
+    header, *rows = file.read_text().splitlines()
+    rows[7] = rows[7].split(",")[0] + ",-9999,1,1"
+    file.write_text("\n".join([header, *rows]) + "\n")
+    monkeypatch.setitem(DATASETS, "Tiny", dataclasses.replace(DATASETS["Tiny"], sentinels=(-9999.0,)))
+    train = score.parts("Tiny", WINDOW).train
+    assert train.values[0, 0, 7] == -9999
+    without = score.rows_of_form("Tiny", WINDOW).values
+    assert np.isnan(without[0, 0, 7])
+    assert np.isnan(without).sum() == 1
+
+
 def test_the_page_shows_the_mean_of_the_draws(longer: Path) -> None:
     found = [line for line in run(longer, "--draws", "2") if line["table"] == "block"]
     mse = sum(line["mse"] for line in found) / 2
