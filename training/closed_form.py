@@ -27,7 +27,14 @@ _LEAST_WINDOWS = 2  # that do not overlap; fewer cannot tell dozens of alternati
 TimedFill = Callable[[Floats, Bools, Ints], Floats]
 
 
-def fit(train: Series, window: int, validation: Series | None = None, *, only_numbers: bool = False) -> Fitted:
+def fit(
+    train: Series,
+    window: int,
+    validation: Series | None = None,
+    *,
+    only_numbers: bool = False,
+    only_plain: bool = False,
+) -> Fitted:
     """Fit a closed form to the training part alone.
 
     Args:
@@ -36,6 +43,7 @@ def fit(train: Series, window: int, validation: Series | None = None, *, only_nu
         validation: Its constants are chosen on these rows if a fifth of the training rows, on the newest of which they
             are chosen otherwise, is fewer than two windows. It may begin with rows of the training part.
         only_numbers: Fill every sensor by the Gaussian, whatever its values look like.
+        only_plain: Try no variant but the plain one.
 
     Raises:
         DataError: there are too few rows.
@@ -54,6 +62,7 @@ def fit(train: Series, window: int, validation: Series | None = None, *, only_nu
             values.astype(np.float64), np.isfinite(values), start_ms=int(train.times_ms[0]), step_ms=step_ms,
             sensors=train.sensors, steps=window,
             training_rows=None if validation is None else train.values.shape[2], only_numbers=only_numbers,
+            only_plain=only_plain,
         )  # fmt: skip
     except ModelError as error:
         raise DataError(f"no closed form for the training part of {train.source}: {error}") from error

@@ -73,7 +73,8 @@ def test_the_list_is_what_the_exports_of_every_variant_use() -> None:
 
     found = {operator for path in SHIPPED for operator in operators_of(path.read_bytes())}
     variants: list[dict[str, Any]] = [
-        {"residual": True}, dict.fromkeys(("use_staglo", "use_sacoref", "use_prior", "use_gate"), False),
+        {"residual": True}, {"cascade": True, "own_form": True},
+        dict.fromkeys(("use_staglo", "use_sacoref", "use_prior", "use_gate"), False),
     ]  # fmt: skip
     for variant in variants:
         sizes = GLAIMConfig(

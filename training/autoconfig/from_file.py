@@ -152,7 +152,10 @@ def _recipe(
         return seconds_per_step(wanted, len(series.sensors), batch, given.train.threads, given.train.device, most_s)
 
     cuda = given.train.device.startswith("cuda")
-    chosen = choose(series.rows, windows, window, step_time, minutes=minutes, cuda=cuda, steps=steps and network)
+    chosen = choose(
+        series.rows, windows, window, len(series.sensors), step_time, minutes=minutes, cuda=cuda,
+        steps=steps and network, stated=stated.get("model", {}),
+    )  # fmt: skip
     if network:
         say(f"chosen: {chosen.summary}; deployment masks")
     return chosen.tables

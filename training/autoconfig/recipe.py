@@ -1,17 +1,19 @@
 """Recipes for data without a configuration: network size and number of steps by the amount of data and the time.
 
-All of them suit a stream: deployment masks, a network that corrects the interpolation, averaged weights, and a learning
-rate that reaches its minimum when the time is over. The network is the largest of a few for which the time allows
-enough steps; the time of a step is measured on the machine.
+All of them suit a stream: deployment masks, a network that corrects the closed form, averaged weights, and a learning
+rate that reaches its minimum when the time is over. Where a window has too many cells for a closed form within the
+network, it corrects the interpolation. The network is the largest of a few for which the time allows enough steps; the
+time of a step is measured on the machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from training.errors import NetworkTooSlow
+from training.network.sizes import MOST_CELLS
 
 MINUTES = 10.0  # of training, by default
 WINDOWS = (96, 48, 24)
@@ -21,6 +23,8 @@ NETWORKS = ((64, 2, 128), (32, 2, 128), (32, 1, 96), (16, 1, 64))
 ENOUGH_STEPS = 4000  # the shipped models took 4,800 and 6,400 steps; a larger network with fewer steps is worse
 FEW_WINDOWS = 5000  # below, the largest network and training without dropout overfit
 MOST_PASSES = 60  # over all windows, each with new gaps
+_STARTS = frozenset({"cascade", "own_form", "residual", "use_prior", "use_gate"})  # given together or not at all
+_FORM_WINDOWS = 12  # of rows: a fold then leaves four windows of training rows to its form
 BUSY = 0.55  # share of the time for steps; the rest goes into the closed form, validation, scores, export and report
 
 LEAST_STEPS = 60
@@ -43,28 +47,32 @@ def window_of(rows: int) -> int:
 
 
 def choose(
-    rows: int, windows: int, window: int, step_time: StepTime, *, minutes: float, cuda: bool = False, steps: bool = True
-) -> Recipe:
+    rows: int, windows: int, window: int, sensors: int, step_time: StepTime, *, minutes: float, cuda: bool = False,
+    steps: bool = True, stated: Collection[str] = (),
+) -> Recipe:  # fmt: skip
     """Choose the settings that were not given.
 
     Args:
         rows: Rows of the whole series.
         windows: Windows to train on, of all groups.
         window: Steps of a window.
+        sensors: Of a group.
         step_time: Measures the seconds of a step of a network.
         minutes: Time of the whole run.
         cuda: Whether there is a GPU, on which larger batches cost nothing.
         steps: Choose the number of steps; False if it was given, and then nothing is measured.
+        stated: Settings of [model] that were given.
 
     Raises:
         NetworkTooSlow: the time does not suffice for the fewest steps of the smallest network.
     """
     batch = 32 if cuda else 8
-    chosen, per_step = _network(NETWORKS[2], window, windows), 0.0
+    start = _start(rows, window, sensors, stated)
+    chosen, per_step = _network(NETWORKS[2], window, windows, start), 0.0
     if steps:
         # From the smallest on: where even that is slow, a step of a larger one would take minutes.
         for size in reversed(NETWORKS[1:] if windows < FEW_WINDOWS else NETWORKS):
-            network = _network(size, window, windows)
+            network = _network(size, window, windows, start)
             taken = step_time(network, batch)
             if per_step and minutes * 60 * BUSY / taken < ENOUGH_STEPS:
                 break
@@ -106,10 +114,19 @@ def choose(
     return Recipe(tables, summary)
 
 
-def _network(size: tuple[int, int, int], window: int, windows: int) -> dict[str, Any]:
+def _start(rows: int, window: int, sensors: int, stated: Collection[str]) -> dict[str, Any]:
+    """What the network corrects: the closed form, if the rows suffice for its folds, or the interpolation."""
+    if _STARTS & set(stated):
+        return {}
+    if window * sensors <= MOST_CELLS and rows >= _FORM_WINDOWS * window:
+        return {"cascade": True, "own_form": True}
+    return {"residual": True}
+
+
+def _network(size: tuple[int, int, int], window: int, windows: int, start: Mapping[str, Any]) -> dict[str, Any]:
     d_model, layers, ffn = size
     return {
         "window": window, "d_model": d_model, "layers": layers, "ffn": ffn, "heads": 4, "d_psi": 32,
         "large_kernel": min(71, window - 1 + window % 2), "dropout": 0.1 if windows < FEW_WINDOWS else 0.0,
-        "norm_eps": 0.01, "residual": True,
+        "norm_eps": 0.01, **start,
     }  # fmt: skip

@@ -39,7 +39,11 @@ def seconds_per_step(
         spent: list[float] = []
         while len(spent) < STEPS and sum(spent) < at_most_s:
             began = time.perf_counter()
-            loss = (network(values * observed, observed) - values)[~observed].square().mean()
+            given = values * observed
+            if config.own_form:  # a training window is filled by the form of a fold
+                with torch.no_grad():
+                    given = network.form(given, observed)
+            loss = (network(given, observed) - values)[~observed].square().mean()
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
             optimiser.step()

@@ -64,7 +64,7 @@ def without(train: Series, first: int, last: int, window: int) -> Series:
 
 def fit(
     train: Series, window: int, folder: Path, say: Say, folds: int = FOLDS, validation: Series | None = None, *,
-    only_numbers: bool = False,
+    only_numbers: bool = False, only_plain: bool = False,
 ) -> FoldForms:  # fmt: skip
     """Fit the forms, or read those that an earlier call for the same file has left in `folder`.
 
@@ -76,18 +76,19 @@ def fit(
         folds: Number of folds.
         validation: On which a form of few rows chooses its constants (`training.closed_form.fit`).
         only_numbers: Fill every sensor by the Gaussian, whatever its values look like.
+        only_plain: Try no variant but the plain one.
 
     Raises:
         DataError: there are too few rows.
     """
-    folder = folder / (train.sha256[:8] + ("-numbers" if only_numbers else ""))
+    folder = folder / (train.sha256[:8] + ("-numbers" if only_numbers else "") + ("-plain" if only_plain else ""))
     edges = edges_of(train.rows, window, folds)
     parts = {"whole": train}
     parts |= {f"fold-{k}": without(train, int(edges[k]), int(edges[k + 1]), window) for k in range(folds)}
     forms = {}
     for name, part in parts.items():
         if not (folder / name / FORM_FILE).is_file():
-            fitted = closed_form.fit(part, window, validation, only_numbers=only_numbers)
+            fitted = closed_form.fit(part, window, validation, only_numbers=only_numbers, only_plain=only_plain)
             (folder / name).mkdir(parents=True, exist_ok=True)
             fitted.form.save(folder / name)
             say(f"closed form of {name}: {fitted.form.digest[:8]}")

@@ -10,6 +10,7 @@ from training.config import TrainSpec
 from training.fit.average import Average
 from training.fit.distributed import World
 from training.network.build import build_network
+from training.network.own_form import OwnForm
 from training.network.sizes import GLAIMConfig
 
 
@@ -34,6 +35,11 @@ class Learner:
             torch.compiler.cudagraph_mark_step_begin()
         filled: Tensor = self._network(values, observed)
         return filled
+
+    def set_form(self, form: OwnForm) -> None:
+        """Give the network its closed form; both must be of the same sizes."""
+        for model in (self.model, self.average.model):
+            model.form.load_state_dict(form.state_dict())
 
     def seed(self, seed: int) -> None:
         """Seed the random numbers of dropout, differently in each process."""

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from training import checkpoint as checkpoints
 from training import config as configs
+from training.cascade import fold_windows
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, TrainSpec
 from training.data.batches import DeviceWindows, Drawn, HostWindows, Tensors, ahead, draw, tensors, windows_on
@@ -129,14 +130,17 @@ def run(
 
     Raises:
         ConfigError: `resume` without a checkpoint, or with one of another run or other data; `model.cascade` without a
-            feed.
+            feed or a form of its own.
         DataError: no window has enough observed cells.
         TrainingError: the loss is no longer a number; the files are from before.
         Interrupted: by SIGTERM or Ctrl-C, after the current iteration; last.pt holds the position.
     """
     spec, world = config.train, distributed.world()
-    if config.model.cascade and feed is None:
-        raise ConfigError("model.cascade needs filled windows: `python -m training.benchmark cascade` trains it")
+    if config.model.cascade and not config.model.own_form and feed is None:
+        raise ConfigError(
+            "model.cascade needs model.own_form, or windows that are filled, as `python -m training.benchmark cascade` "
+            "makes them"
+        )
     keep_memory()
     torch.set_num_threads(spec.threads)
     place = device(spec.device, world.on_machine)
@@ -160,6 +164,16 @@ def run(
         raise ConfigError(f"expected batches of {world.size} windows or more, one a process, found {spec.batch_size}")
 
     learner = Learner(config.model, spec, place, world)
+    if config.model.own_form:
+        folder = directory / "forms"
+        if world.first:
+            fold_windows.fit_forms(parts.train, window, folder, say)
+        world.any(False)  # the others read what the first one has written
+        forms = fold_windows.fit_forms(parts.train, window, folder, say)
+        learner.set_form(fold_windows.own_form(forms.whole, scale))
+        feed = fold_windows.FoldWindows(
+            forms, windows, values, scale, masks, spec, place, iterations=per_epoch, validation=validation
+        )
     state = _fresh(config, series, scale, learner)
     if resume:
         state = _resumed(directory / "last.pt", config, series)

@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from training.network.ablations import NoGate, NoPrior, NoSaCoRef, NoStaGlo
-from training.network.cascade import Cascade, FormEmb, FormRecon
+from training.network.cascade import Arrived, Cascade, FormEmb, FormRecon
 from training.network.model import GLAIM, GateRecon, GloLoc, InstanceNorm, PriEmb, SaCoRef, StaGlo
+from training.network.own_form import OwnForm
 from training.network.sizes import GLAIMConfig
 
 
@@ -27,8 +28,9 @@ def build_network(sizes: GLAIMConfig) -> GLAIM:
     if sizes.cascade:
         formemb = FormEmb(build_priemb(sizes), sizes.d_model)
         formrecon = FormRecon(*(GateRecon(sizes.d_model, sizes.d_recon) for _ in range(2)))
+        form = OwnForm(sizes.num_variables, sizes.window) if sizes.own_form else Arrived()
         return Cascade(
-            normalise, formemb, tokens, layers, formrecon, num_variables=sizes.num_variables, window=sizes.window
+            normalise, formemb, tokens, layers, formrecon, form, num_variables=sizes.num_variables, window=sizes.window
         )
     gaterecon: GateRecon | NoGate = (GateRecon if sizes.use_gate else NoGate)(sizes.d_model, sizes.d_recon)
     if sizes.residual:  # begin as the prior itself

@@ -37,6 +37,14 @@ class FormEmb(nn.Module):
         return (hidden + self.embedding(distance)).contiguous(), prior, form
 
 
+class Arrived(nn.Module):
+    """Leaves windows as the closed form has filled them before they came."""
+
+    def forward(self, values: Tensor, observed: Tensor) -> Tensor:
+        """[B, C, T] twice -> `values`."""
+        return values
+
+
 class FormRecon(nn.Module):
     """Two heads: the way from the closed form to the prior, as a share in (-1, 1), and a correction beside it."""
 
@@ -59,17 +67,32 @@ class Cascade(GLAIM):
 
     def __init__(
         self, normalise: InstanceNorm, formemb: FormEmb, tokens: Tensor, layers: list[GloLoc], formrecon: FormRecon,
-        *, num_variables: int, window: int,
+        form: nn.Module, *, num_variables: int, window: int,
     ) -> None:  # fmt: skip
+        """Join the blocks.
+
+        Args:
+            normalise: Mean and deviation of each row.
+            formemb: The window as it is filled, and the mask, to H^(0).
+            tokens: Psi [D, d_psi].
+            layers: The encoder.
+            formrecon: H^(L) to the change of the closed form.
+            form: Fills windows when the network is not training: `OwnForm`, or `Arrived` if they come filled.
+            num_variables: C.
+            window: T.
+        """
         super().__init__(
             normalise, formemb, tokens, layers, formrecon, num_variables=num_variables, window=window, residual=False
         )
+        self.form = form
 
     def forward(self, values: Tensor, observed: Tensor, emitted: int = 0) -> Tensor:
         """Correct the cells that the closed form has filled.
 
         Args:
-            values: float [B, C, T], standardised; where not observed the closed form's value, NaN where it has none.
+            values: float [B, C, T], standardised; where not observed the closed form's value, NaN where it has none. A
+                network with a form of its own ignores them there, except in training: then they come from a form of
+                other rows.
             observed: bool [B, C, T], True where a value was observed.
             emitted: Number of newest steps to return; 0 means all T.
 
@@ -78,6 +101,8 @@ class Cascade(GLAIM):
         """
         emitted = emitted if emitted > 0 else self.window
         first = self.window - emitted
+        if not self.training:
+            values = self.form(values, observed)
         clean, mask, mean, std = self.prepare(values, observed)
         hidden, prior, form = self.priemb((values - mean) / std, mask)
         hidden = self.encode(hidden, mask, emitted)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MOST_CELLS = 2_500  # C * T of a network with its own closed form: the inverse covariance then takes 50 MB
+
 
 @dataclass(frozen=True)
 class GLAIMConfig:
@@ -14,7 +16,9 @@ class GLAIMConfig:
     variance of a row before the root, so it sets the scale of a constant row. The four `use_*` switches are the paper's
     ablations; the full model has all of them on. `residual` is not in the paper and off by default: the network then
     corrects the prior instead of replacing it, which helps on smooth sensors when training is short.
-    `cascade` is not in the paper either: windows arrive filled by the closed form, which the network corrects.
+    `cascade` is not in the paper either: windows arrive filled by the closed form, which the network corrects. With
+    `own_form` they arrive as usual, and the network fills them itself by the closed form's plain variant, whose inverse
+    covariance is a part of it (`MOST_CELLS`).
     """
 
     num_variables: int
@@ -39,6 +43,7 @@ class GLAIMConfig:
     use_gate: bool = True
     residual: bool = False
     cascade: bool = False
+    own_form: bool = False
 
     def __post_init__(self) -> None:
         names = "num_variables d_model layers ffn heads d_psi d_g d_recon router_hidden"
@@ -53,6 +58,13 @@ class GLAIMConfig:
         if self.cascade and (self.residual or not (self.use_prior and self.use_gate)):
             raise ValueError(
                 "cascade has a prior, a gate and its own start: it goes with use_prior, use_gate, no residual"
+            )
+        if self.own_form and not self.cascade:
+            raise ValueError("own_form fills the windows of a network over the closed form: it goes with cascade")
+        if self.own_form and self.num_variables * self.window > MOST_CELLS:
+            raise ValueError(
+                f"own_form needs a window of at most {MOST_CELLS} cells, found {self.num_variables} sensors of "
+                f"{self.window} steps"
             )
         even = [k for k in (self.small_kernel, self.large_kernel, *self.smoothing_windows) if k < 1 or k % 2 == 0]
         if even or self.small_kernel > self.large_kernel:

@@ -74,6 +74,7 @@ def fit(
     timezone: str = "UTC",
     training_rows: int | None = None,
     only_numbers: bool = False,
+    only_plain: bool = False,
 ) -> Fitted:
     """Fit a closed form to series of one or many groups.
 
@@ -89,6 +90,7 @@ def fit(
             By default the rows are cut here, and all of them count in the end.
         only_numbers: fill every sensor by the Gaussian, also one whose values look like states, angles or a meter, or
             that the last value fills better. This is for errors that are squared differences of numbers.
+        only_plain: try no variant but the plain one.
 
     Raises:
         ModelError: there are too few rows, or none with a reading.
@@ -117,6 +119,7 @@ def fit(
     candidates = {
         name: Candidate(name, transform, Moments(len(sensors), span), phase, step_ms)
         for name, transform in transforms(training, windows, phase).items()
+        if name == PLAIN or not only_plain
     }
     candidates[PLAIN].add(windows)
     lookback = -steps if training_rows is None else steps // 2

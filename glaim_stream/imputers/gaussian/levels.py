@@ -124,10 +124,14 @@ def _of_all_windows(level: Doubles, known: Bools) -> tuple[Doubles, Doubles]:
 
 def _weights(covariance: Doubles, pattern: Bools) -> Doubles:
     """Weights [k, C] of the k levels of a pattern [C] in the expectation of each level."""
-    system = covariance[np.ix_(pattern, pattern)]
-    scale = np.diagonal(system)
-    ridge = _RIDGE * scale + np.where(scale > 0, 0.0, 1.0)
-    return np.linalg.solve(system + np.diag(ridge), covariance[pattern]).astype(np.float64, copy=False)
+    system = with_ridge(covariance[np.ix_(pattern, pattern)])
+    return np.linalg.solve(system, covariance[pattern]).astype(np.float64, copy=False)
+
+
+def with_ridge(covariance: Doubles) -> Doubles:
+    """Return a covariance of levels [C, C] that can be inverted."""
+    scale = np.diagonal(covariance)
+    return covariance + np.diag(_RIDGE * scale + np.where(scale > 0, 0.0, 1.0))
 
 
 def levels_of(level: Doubles, known: Bools, group: NDArray[np.int64]) -> Levels:

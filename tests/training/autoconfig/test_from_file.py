@@ -106,7 +106,7 @@ def test_stated_settings_override_guesses(plant_csv: Path) -> None:
     config = from_file.configure(stated, messages.append)
     assert (config.name, config.data.sensors, config.data.time) == ("mine", ("flow", "speed"), "Timestamp")
     assert (config.masks.pattern, config.model.layers, config.train.epochs, config.export.version) == ("block", 3, 1, 4)
-    assert config.model.residual  # not stated, so from the recipe
+    assert config.model.own_form  # not stated, so from the recipe
     assert not any("left out" in line for line in messages)
 
 

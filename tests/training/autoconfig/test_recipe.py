@@ -24,8 +24,10 @@ def machine(speed: float = 1.0) -> StepTime:
 
 
 def settle(windows: int = 50_000, minutes: float = 10.0, speed: float = 1.0, **more: Any) -> dict[str, Any]:
-    tables = choose(60_000, windows, 96, machine(speed), minutes=minutes, **more).tables
-    build({"name": "x", **tables})  # must be a valid configuration
+    given = {"rows": 60_000, "window": 96, "sensors": 8} | more
+    tables = choose(windows=windows, step_time=machine(speed), minutes=minutes, **given).tables
+    model = {**tables["model"], "num_variables": given["sensors"]}
+    build({"name": "x", **tables, "model": model})  # must be a valid configuration
     return {name: dict(table) for name, table in tables.items()}
 
 
@@ -53,6 +55,18 @@ def test_the_steps_fill_the_time_and_the_cosine_schedule_ends_with_them() -> Non
     assert shorter["train"]["epochs"] * shorter["train"]["iterations"] == pytest.approx(0.8 * total, rel=0.05)
 
 
+def test_the_network_corrects_the_closed_form_where_there_can_be_one() -> None:
+    assert {"cascade", "own_form"} <= set(settle()["model"])
+    assert "residual" not in settle()["model"]
+    for model in (settle(sensors=100)["model"], settle(rows=96 * 11)["model"]):
+        assert model["residual"]
+        assert not {"cascade", "own_form"} & set(model)
+
+
+def test_a_stated_start_of_the_network_is_kept() -> None:
+    assert not {"cascade", "own_form", "residual"} & set(settle(stated={"residual"})["model"])
+
+
 def test_little_data_gets_few_passes_and_a_small_network() -> None:
     tables = settle(windows=600, speed=1000.0)
     train = tables["train"]
@@ -77,7 +91,7 @@ def test_stated_steps_need_no_measurement() -> None:
     def never(*_: object) -> float:
         raise AssertionError
 
-    tables = choose(60_000, 50_000, 96, never, minutes=10, steps=False).tables
+    tables = choose(60_000, 50_000, 96, 8, never, minutes=10, steps=False).tables
     assert "epochs" not in tables["train"]
     assert tables["masks"] == {"pattern": "deployment"}
     assert tables["export"]["version"] == 0

@@ -134,7 +134,7 @@ def test_validation_counts_no_cell_that_the_form_has_seen(longer: Path) -> None:
 def test_a_network_for_filled_windows_is_not_trained_on_bare_ones(longer: Path) -> None:
     settings = cascade.Run("Tiny", 8, 1).config
     split = score.parts("Tiny", WINDOW)
-    with pytest.raises(ConfigError, match="needs filled windows"):
+    with pytest.raises(ConfigError, match=r"needs model\.own_form"):
         loop.run(settings, split.train, split, longer)
 
 

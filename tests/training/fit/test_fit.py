@@ -39,7 +39,7 @@ def arguments(path: Path, tmp_path: Path, *more: str) -> list[str]:
 def test_one_command_turns_a_csv_into_a_served_model(
     wide_csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert fit.main(arguments(wide_csv, tmp_path)) == 0
+    assert fit.main(arguments(wide_csv, tmp_path, "--set=model.residual=true")) == 0  # not over the closed form
     run, model = tmp_path / "run", tmp_path / "repo" / "mine"
     with (run / "curves.csv").open() as file:
         assert [int(row["epoch"]) for row in csv.DictReader(file)] == [1, 2]
@@ -73,6 +73,27 @@ def test_one_command_turns_a_csv_into_a_served_model(
     assert not (tmp_path / "repo2").exists()
     assert export.main([*again, "--force"]) == 0
     assert read_contract(tmp_path / "repo2" / "mine").residual_quantiles == contract.residual_quantiles
+
+
+def test_the_network_over_the_closed_form_is_served_as_any_other(
+    wide_csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its model file fills the holes itself, so that after ten iterations its answers are near the closed form's."""
+    assert fit.main(arguments(wide_csv, tmp_path)) == 0
+    state = checkpoints.load(tmp_path / "run" / "best.pt")
+    assert json.loads(state.config)["model"]["own_form"]
+    report = json.loads((tmp_path / "run" / "mine.json").read_text())
+    case = report["cases"]["random_0.3"]["methods"]
+    assert case["model"]["mse"] < 1.5 * case["gaussian"]["mse"]
+    assert case["model"]["mse"] < 0.9 * case["interpolation"]["mse"]
+    model = tmp_path / "repo" / "mine"
+    require_weights(read_contract(model), (model / "1" / "model.pt").read_bytes())
+    served = torch.jit.load(str(model / "1" / "model.pt"))
+    values = torch.tensor(np.random.default_rng(0).standard_normal((2, 3, 32)), dtype=torch.float32)
+    observed = torch.rand(2, 3, 32) > 0.3
+    holes = torch.where(observed, values, torch.full_like(values, float("nan")))
+    torch.testing.assert_close(served(holes, observed), served(values, observed))
+    assert "closed form of fold-3" in capsys.readouterr().out
 
 
 def test_gaussian_stops_after_the_closed_form(

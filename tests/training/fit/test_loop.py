@@ -29,14 +29,14 @@ from training.runtime import Interrupted
 BATCH = 8
 
 
-def tiny(*, dropout: float = 0.1, **train: object) -> RunConfig:
+def tiny(*, dropout: float = 0.1, over_form: bool = False, **train: object) -> RunConfig:
     return build(
         {
             "name": "tiny",
             "data": {"split": [0.6, 0.2, 0.2]},
             "model": {
                 "window": 24, "d_model": 8, "layers": 1, "ffn": 8, "heads": 2, "d_psi": 8, "d_g": 2, "large_kernel": 7,
-                "dropout": dropout,
+                "dropout": dropout, "cascade": over_form, "own_form": over_form,
             },
             "masks": {"pattern": "deployment", "rates": [0.1, 0.5]},
             "train": {"epochs": 3, "iterations": 6, "batch_size": BATCH, "validation_windows": 40, "schedule": "cosine",
@@ -145,10 +145,11 @@ def test_a_run_stopped_anywhere_and_resumed_equals_an_uninterrupted_one_to_the_b
     assert_same_run(tmp_path / "whole", tmp_path / "cut")
 
 
+@pytest.mark.parametrize("over_form", [False, True])
 def test_a_run_killed_between_two_checkpoints_and_resumed_equals_an_uninterrupted_one(
-    wide_csv: Path, tmp_path: Path
+    wide_csv: Path, tmp_path: Path, *, over_form: bool
 ) -> None:
-    config = tiny(checkpoint_minutes=1e-9)  # after every iteration
+    config = tiny(checkpoint_minutes=1e-9, over_form=over_form)  # after every iteration
     run(config, wide_csv, tmp_path / "whole")
     original, saved = checkpoints.save, [0]
 

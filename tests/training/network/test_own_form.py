@@ -1,0 +1,105 @@
+"""The closed form within the network gives the closed form's answers, in any batch and scripted."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from training import closed_form
+from training.cascade import fold_windows
+from training.data.series import Scale, Series, fit_scale
+from training.network.build import build_network
+from training.network.own_form import OwnForm
+from training.network.sizes import MOST_CELLS, GLAIMConfig
+
+WINDOW, SENSORS, ROWS = 24, 3, 600
+SIZES = GLAIMConfig(
+    SENSORS, WINDOW, d_model=8, layers=1, ffn=8, heads=2, d_psi=4, large_kernel=11, dropout=0.0, cascade=True,
+    own_form=True,
+)  # fmt: skip
+
+
+def series() -> Series:
+    rng = np.random.default_rng(4)
+    drive = np.cumsum(rng.standard_normal(ROWS)) * 0.3
+    values = np.stack([drive + 50, 3 * drive - 7 + rng.standard_normal(ROWS) * 0.2, rng.standard_normal(ROWS)])
+    times = np.arange(ROWS, dtype=np.int64) * 60_000
+    names = tuple("abc")
+    return Series(("g",), names, ("",) * SENSORS, times, values[None].astype(np.float32), 60.0, "made", "0" * 64)
+
+
+@pytest.fixture(scope="module")
+def made() -> tuple[OwnForm, closed_form.TimedFill, Scale]:
+    train, scale = series(), fit_scale(series())
+    form = closed_form.fit(train, WINDOW, only_numbers=True, only_plain=True).form
+    return fold_windows.own_form(form, scale), closed_form.fill_of(form, scale), scale
+
+
+def windows(scale: Scale, count: int = 12) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(7)
+    starts = rng.integers(0, ROWS - WINDOW, count)
+    values = np.stack([scale.apply(series().values)[0, :, start : start + WINDOW] for start in starts])
+    return values, rng.random(values.shape) > rng.uniform(0.0, 0.9, (count, 1, 1))
+
+
+def test_its_answers_are_those_of_the_closed_form(made: tuple[OwnForm, closed_form.TimedFill, Scale]) -> None:
+    own, fill, scale = made
+    values, observed = windows(scale)
+    observed[3, 1] = False  # a silent sensor, whose level follows from the others
+    expected = fill(np.where(observed, values, 0), observed, np.zeros(len(values), np.int64))
+    found = own(torch.from_numpy(values), torch.from_numpy(observed)).numpy()
+    np.testing.assert_allclose(found, expected, atol=2e-5)
+    np.testing.assert_array_equal(found[observed], values[observed])
+
+
+def test_what_is_not_observed_does_not_matter(made: tuple[OwnForm, closed_form.TimedFill, Scale]) -> None:
+    own, _, scale = made
+    values, observed = (torch.from_numpy(each) for each in windows(scale))
+    other = torch.where(observed, values, torch.full_like(values, float("nan")))
+    assert torch.equal(own(values, observed), own(other, observed))
+
+
+def test_a_full_window_stays_as_it_is(made: tuple[OwnForm, closed_form.TimedFill, Scale]) -> None:
+    own, _, scale = made
+    values, observed = windows(scale, 3)
+    observed[0] = True
+    filled = own(torch.from_numpy(values), torch.from_numpy(observed)).numpy()
+    np.testing.assert_array_equal(filled[0], values[0])
+    assert np.isfinite(filled).all()
+
+
+def test_many_small_systems_give_the_answers_of_one_batch(
+    made: tuple[OwnForm, closed_form.TimedFill, Scale], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, _, scale = made
+    values, observed = (torch.from_numpy(each) for each in windows(scale, 20))
+    whole = own(values, observed)
+    monkeypatch.setattr(own, "numbers", 500)
+    torch.testing.assert_close(own(values, observed), whole, atol=1e-6, rtol=0, equal_nan=True)
+
+
+def test_the_untrained_network_is_the_closed_form_and_scripts(
+    made: tuple[OwnForm, closed_form.TimedFill, Scale],
+) -> None:
+    own, _, scale = made
+    network = build_network(SIZES)
+    network.form.load_state_dict(own.state_dict())
+    network.eval()
+    values, observed = windows(scale)
+    observed[:, :, 0] = True
+    given = torch.from_numpy(values), torch.from_numpy(observed)
+    with torch.no_grad():
+        torch.testing.assert_close(network(*given, 5), own(*given)[:, :, -5:], atol=0, rtol=0)
+        scripted = torch.jit.script(network)
+        for _ in range(3):
+            torch.testing.assert_close(scripted(*given, 5), network(*given, 5), atol=1e-6, rtol=0)
+
+
+def test_it_goes_with_cascade_and_a_window_that_is_not_too_large() -> None:
+    with pytest.raises(ValueError, match="goes with cascade"):
+        dataclasses.replace(SIZES, cascade=False)
+    with pytest.raises(ValueError, match=f"at most {MOST_CELLS} cells, found 200 sensors of 24 steps"):
+        dataclasses.replace(SIZES, num_variables=200)

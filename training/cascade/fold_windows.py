@@ -1,0 +1,112 @@
+"""The training batches of a network with a closed form of its own.
+
+Each window is filled by a form that was fitted without its rows; the network's own one has seen them all, and is used
+for other rows alone. A share of the windows lacks the form, so that the network learns to do without it where it
+drifts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.gaussian.levels import with_ridge
+from glaim_stream.imputers.gaussian.moments import with_free_levels
+from training.cascade import folds
+from training.cascade.feed import WITHOUT_FORM
+from training.cascade.folds import FoldForms, Say
+from training.config import TrainSpec
+from training.data.batches import Drawn, Tensors, draw, windows_on
+from training.data.masks import FittedMasks
+from training.data.outages import Bools
+from training.data.series import Floats, Scale, Series
+from training.data.windows import Batch, WindowSet
+from training.network.own_form import OwnForm
+
+FOLDS = 4
+
+
+def fit_forms(train: Series, window: int, folder: Path, say: Say) -> FoldForms:
+    """Fit the plain form of the training rows and that of each fold, or read them from an earlier call's folder.
+
+    Raises:
+        DataError: there are too few rows.
+    """
+    return folds.fit(train, window, folder, say, FOLDS, only_numbers=True, only_plain=True)
+
+
+def own_form(form: ClosedForm, scale: Scale) -> OwnForm:
+    """Make the network's part from a plain closed form; `scale` is that of the standardised values."""
+    (variant,) = form.variants
+    covariance = with_free_levels(variant.covariance, variant.level_variance)
+    unit = variant.transform.scale  # of the form's values, in sensor units
+    zero = scale.mean / unit  # where the standardised values are 0
+    levels = variant.levels
+    made = OwnForm(len(form.sensors), form.steps)
+    state = {
+        "precision": np.linalg.inv(covariance), "unit": unit / scale.std,
+        "level_covariance": with_ridge(levels.covariance), "level_zero": levels.mean - zero,
+        "level_range": np.stack([levels.lowest, levels.highest]) - zero,
+    }  # fmt: skip
+    made.load_state_dict({name: torch.from_numpy(each.astype(np.float64)) for name, each in state.items()})
+    return made
+
+
+@dataclass(frozen=True)
+class FoldDraw(Drawn):
+    """A drawn batch, and which of its windows lack the form, bool [B]."""
+
+    without_form: Bools
+
+
+class FoldWindows:
+    """Batches for `training.fit.loop`."""
+
+    def __init__(
+        self, forms: FoldForms, windows: WindowSet, values: Floats, scale: Scale, masks: FittedMasks, spec: TrainSpec,
+        device: torch.device, *, iterations: int, validation: Sequence[Batch],
+    ) -> None:  # fmt: skip
+        """Take the data of a run.
+
+        Args:
+            forms: Of the folds of the training rows.
+            windows: The training part's.
+            values: The standardised series [G, C, R] from which they are cut.
+            scale: Its scale.
+            masks: What to hide.
+            spec: Batch size and seed.
+            device: Where the batches go.
+            iterations: Of an epoch.
+            validation: Not filled; the network does that.
+        """
+        self.iterations, self.validation = iterations, validation
+        self._windows, self._masks, self._spec = windows, masks, spec
+        self._source = windows_on(device, values, windows)
+        self._edges = forms.edges
+        self._forms = [own_form(form, scale).to(device) for form in forms.folds]
+
+    def draw(self, epoch: int, skip: int) -> Iterator[FoldDraw]:
+        """Yield an epoch's batches after the first `skip`; they depend on seed and epoch alone."""
+        spec = self._spec
+        lacking = np.random.default_rng([spec.seed, 11, epoch])
+        for number, drawn in enumerate(draw(self._windows, self._masks, spec.batch_size, spec.seed, epoch)):
+            without = lacking.random(len(drawn.windows)) < WITHOUT_FORM
+            if number >= skip:
+                yield FoldDraw(drawn.windows, drawn.values, drawn.hidden, drawn.after, without)
+
+    @torch.no_grad()
+    def tensors(self, drawn: Drawn, rows: slice) -> Tensors:
+        """Return the windows `rows` of a batch, filled; NaN at the holes of those without the form."""
+        assert isinstance(drawn, FoldDraw)  # drawn by `draw`
+        values, observed, truth, hidden = self._source.tensors(drawn, rows)
+        fold = np.searchsorted(self._edges, self._windows.starts[drawn.windows[rows]], side="right") - 1
+        for each in np.unique(fold):
+            chosen = torch.from_numpy(np.flatnonzero(fold == each)).to(values.device)
+            values[chosen] = self._forms[each](values[chosen], observed[chosen])
+        lacking = torch.from_numpy(drawn.without_form[rows]).to(values.device).view(-1, 1, 1)
+        return torch.where(lacking & ~observed, torch.full_like(values, float("nan")), values), observed, truth, hidden

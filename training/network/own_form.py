@@ -1,0 +1,113 @@
+"""The closed form as a part of the network: its plain variant, in torch, so that a served model fills windows."""
+
+import torch
+from torch import Tensor, nn
+
+_NUMBERS = 1 << 22  # of the systems that are solved at a time: 32 MB
+
+
+class OwnForm(nn.Module):
+    """A Gaussian conditional mean of the missing cells of standardised windows.
+
+    Each sensor's level is the mean of its observed cells. A silent one takes it from the others, as in
+    `glaim_stream.imputers.gaussian.levels`. Of P, the inverse of the covariance of all cells around their levels, the
+    missing cells q and the observed ones o of a window: P[q, q] x[q] = -P[q, o] x[o].
+    The sizes of the systems differ, so windows with about as many missing cells are solved together, padded with ones
+    on the diagonal.
+    """
+
+    precision: Tensor
+    unit: Tensor
+    level_covariance: Tensor
+    level_zero: Tensor
+    level_range: Tensor
+
+    def __init__(self, sensors: int, window: int) -> None:
+        """Start with independent cells, and levels of 0.
+
+        Buffers, all float64; standardised values are divided by `unit` first:
+            precision: P [C * T, C * T].
+            unit: [C].
+            level_covariance: [C, C], of the levels, with a ridge.
+            level_zero: [C], the mean of the levels.
+            level_range: [2, C], the lowest and the highest level.
+        """
+        super().__init__()
+        self.numbers = _NUMBERS
+        self.register_buffer("precision", torch.eye(sensors * window, dtype=torch.float64))
+        self.register_buffer("unit", torch.ones(sensors, dtype=torch.float64))
+        self.register_buffer("level_covariance", torch.eye(sensors, dtype=torch.float64))
+        self.register_buffer("level_zero", torch.zeros(sensors, dtype=torch.float64))
+        self.register_buffer("level_range", torch.zeros(2, sensors, dtype=torch.float64))
+
+    def forward(self, values: Tensor, observed: Tensor) -> Tensor:
+        """Fill windows.
+
+        Args:
+            values: float [B, C, T], standardised; ignored where not observed.
+            observed: bool [B, C, T].
+
+        Returns:
+            [B, C, T] in the type of `values`; observed cells unchanged.
+        """
+        batch, sensors, steps = values.shape
+        unit = self.unit.view(1, -1, 1)
+        clean = torch.where(observed, values, torch.zeros_like(values)).to(torch.float64) / unit
+        seen = observed.sum(dim=2)
+        level = self.levels(clean.sum(dim=2) / seen.clamp(min=1), seen > 0).unsqueeze(2)
+        known = torch.where(observed, clean - level, torch.zeros_like(clean)).flatten(1)  # (B, D)
+        missing = observed.logical_not().flatten(1)
+        holes, order = missing.sum(dim=1).topk(batch)  # the windows with the most first
+        right = torch.matmul(known, self.precision)
+        solved = torch.zeros_like(known)
+        start = 0
+        while start < batch:
+            most = int(holes[start])
+            if most == 0:
+                start = batch
+            else:
+                count = min(batch - start, max(1, self.numbers // (most * most)))
+                rows = order[start : start + count]
+                cells = missing.index_select(0, rows).to(torch.float32).topk(most, dim=1)[1]  # the missing ones first
+                means = self.solve(cells, holes[start : start + count], right.index_select(0, rows))
+                solved = solved.index_copy(0, rows, means)
+                start = start + count
+        filled = (solved.view(batch, sensors, steps) + level) * unit
+        return torch.where(observed, values, filled.to(values.dtype))
+
+    def levels(self, level: Tensor, known: Tensor) -> Tensor:
+        """Return levels [B, C], of silent sensors their expectation given those of the others.
+
+        Args:
+            level: [B, C]; ignored where not known.
+            known: bool [B, C].
+        """
+        lowest, highest = self.level_range[0], self.level_range[1]
+        span = highest - lowest
+        away = torch.minimum(torch.maximum(level, lowest - span), highest + span) - self.level_zero
+        away = torch.where(known, away, torch.zeros_like(away))
+        both = torch.logical_and(known.unsqueeze(2), known.unsqueeze(1))
+        one = torch.eye(level.size(1), dtype=level.dtype, device=level.device)
+        lower, _ = torch.linalg.cholesky_ex(torch.where(both, self.level_covariance, one))
+        weights = torch.cholesky_solve(away.unsqueeze(2), lower).squeeze(2)
+        expected = self.level_zero + torch.matmul(weights, self.level_covariance)
+        return torch.where(known, level, torch.minimum(torch.maximum(expected, lowest), highest))
+
+    def solve(self, cells: Tensor, holes: Tensor, right: Tensor) -> Tensor:
+        """Return the missing cells' means [n, D], and 0 elsewhere.
+
+        Args:
+            cells: int64 [n, k], the missing cells of each window and some of the others after them.
+            holes: int64 [n], how many are missing.
+            right: [n, D], P times what is known.
+        """
+        count, size = cells.shape
+        real = torch.arange(size, device=cells.device) < holes.unsqueeze(1)
+        places = cells.unsqueeze(2) * self.precision.size(0) + cells.unsqueeze(1)
+        system = self.precision.flatten().index_select(0, places.flatten()).view(count, size, size)
+        both = torch.logical_and(real.unsqueeze(2), real.unsqueeze(1))
+        system = torch.where(both, system, torch.eye(size, dtype=system.dtype, device=system.device))
+        wanted = torch.where(real, right.gather(1, cells), torch.zeros_like(right[:, :size]))
+        lower, _ = torch.linalg.cholesky_ex(system)
+        mean = -torch.cholesky_solve(wanted.unsqueeze(2), lower).squeeze(2)
+        return torch.zeros_like(right).scatter(1, cells, mean)  # padding has a right-hand side of 0, so a mean of 0
