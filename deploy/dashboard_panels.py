@@ -147,6 +147,16 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ("glaim:rows:share5m{{of}}", "{{method}}"), stacked=True,
         ),
         panel(
+            "Arrived, share of the last day",
+            "Of the cells that were due, those with a reading in the end; docs/completeness.md has the other figures.",
+            "percentunit",
+            (
+                'sum(increase(glaim_rows_total{method="observed", {of}}[1d])) / '
+                "(sum(increase(glaim_rows_total{{of}}[1d])) - sum(increase(glaim_revisions_total{{of}}[1d])) > 0)",
+                "arrived",
+            ),
+        ),
+        panel(
             "Error relative to the baseline", "Mean absolute error over an hour; the baseline is 1, less is better.",
             "none",
             (

@@ -14,7 +14,7 @@ import pytest
 # Pattern of a skip reason, and why the skip is allowed. The set-up of the Makefile installs everything else.
 ALLOWED_SKIPS: Mapping[str, str] = {
     r"GLAIM_DATA": "the data sets are not part of the repository",
-    r"(PyPOTS|crepes) is not installed": "the extra `peers` is large and not pinned",
+    r"PyPOTS is not installed": "the extra `peers` is large and not pinned",
     r"docker compose is not built": "building it takes minutes; the other tests load the file with its loader",
     r"Chromium is not installed": "a browser comes with the machine; quicker tests read the page's HTML",
     r"this machine has a GPU": "the test is about machines without one",

@@ -1,4 +1,7 @@
-"""The queries of docs/completeness.md give the figures of the report, from the counters that the pipeline keeps."""
+"""The queries of docs/completeness.md give the figures of the report, from the counters that the pipeline keeps.
+
+tests/monitoring/test_completeness_live.py asks all of them of a real Prometheus.
+"""
 
 from __future__ import annotations
 
