@@ -99,7 +99,6 @@ class FoldWindows:
             if number >= skip:
                 yield FoldDraw(drawn.windows, drawn.values, drawn.hidden, drawn.after, without)
 
-    @torch.no_grad()
     def tensors(self, drawn: Drawn, rows: slice) -> Tensors:
         """Return the windows `rows` of a batch, filled; NaN at the holes of those without the form."""
         assert isinstance(drawn, FoldDraw)  # drawn by `draw`
@@ -107,6 +106,7 @@ class FoldWindows:
         fold = np.searchsorted(self._edges, self._windows.starts[drawn.windows[rows]], side="right") - 1
         for each in np.unique(fold):
             chosen = torch.from_numpy(np.flatnonzero(fold == each)).to(values.device)
-            values[chosen] = self._forms[each](values[chosen], observed[chosen])
+            with torch.no_grad():
+                values[chosen] = self._forms[each](values[chosen], observed[chosen])
         lacking = torch.from_numpy(drawn.without_form[rows]).to(values.device).view(-1, 1, 1)
         return torch.where(lacking & ~observed, torch.full_like(values, float("nan")), values), observed, truth, hidden
