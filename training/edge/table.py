@@ -102,8 +102,8 @@ def markdown(lines: Sequence[Mapping[str, Any]]) -> str:
         "only the training mean, and the blend has model and closed form; a worker publishes no value after",
         f"{MAX_GAP} silent steps.",
         "Bold: the best of the row. The aim: never worse than the better baseline, and at the newest step an MAE under",
-        f"the last value's by {100 * GAINS['one']:.0f} % with one sensor missing and by {100 * GAINS['all']:.0f} % with",
-        "the whole group missing; [why rows miss it](edge-notes.md).",
+        f"the last value's by {100 * GAINS['one']:.0f} % with one sensor missing and by {100 * GAINS['all']:.0f} %",
+        "with the whole group missing; [why rows miss it](edge-notes.md).",
         "",
     ]
     for (dataset, run), rows in _by_run(lines):
