@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 import pytest
 
+from glaim_stream import metrics
+from glaim_stream.page.figures import Throughput
 from tests.page.conftest import Tab
 from tests.page.plant import SENSORS, plant, plant_readings
-from tests.page.worker import paged_worker, readings
+from tests.page.worker import PARTITION, paged_worker, readings
 from tests.support import Neighbours, catalogue
 
 FIGURES, TILES, BARS = "#charts figure", ".tile:not([hidden])", "#carried-list .bar"
@@ -58,6 +61,51 @@ async def test_every_panel_of_a_running_worker_has_data(tab: Tab) -> None:
         for name in ("readings a second", "rows a second", "latency", "records waiting", "holes filled"):
             assert name in figures
         assert tab.problems == []
+
+
+NUMBERS = (
+    """[...document.querySelectorAll('#figures div')].map(each => [...each.children].map(one => one.textContent))"""
+)
+
+
+def whole(value: float) -> str:
+    return f"{math.floor(value + 0.5):,}"
+
+
+async def test_the_header_shows_the_numbers_of_the_state(tab: Tab) -> None:
+    """With a clock that stands still ten seconds after the first look, so that no number changes meanwhile."""
+    clock_s = [0.0]
+    async with paged_worker(catalogue(lateness_s=0)) as it:
+        it.board._throughput = Throughput(lambda: clock_s[0])
+        it.board._throughput.read()
+        await it.send(readings(range(40), [f"g{number}" for number in range(30)], holes=[20, 30]))
+        for latency_s in (0.02, 0.02, 0.02, 20.0):
+            metrics.output_latency_seconds.observe(latency_s)
+        metrics.consumer_lag_records.labels(str(PARTITION)).set(12_345)
+        metrics.late_readings.inc(17)
+        metrics.dead_letters.labels("json").inc(1_600)
+        clock_s[0] = 10.0
+        await tab.open(it.address)
+        await tab.until(f"{NUMBERS}.length === 9 && {NUMBERS}[0][1] !== '…'")
+        state = await tab.run("fetch('/api/state').then(answer => answer.json())")
+        shown = dict(await tab.run(NUMBERS))
+        figures = dict(state["events"])["overview"]["figures"]
+    total, latency = figures["total"], figures["latency_ms"]
+    holes = sum(count for method, count in figures["filled"].items() if method not in ("observed", "none"))
+    assert figures["per_s"]["readings"] == pytest.approx((30 * 40 * 2 - 30 * 2) / 10)
+    assert holes >= 30 * 2 < figures["filled"]["observed"]
+    assert shown == {
+        "readings a second": whole(figures["per_s"]["readings"]),
+        "rows a second": whole(figures["per_s"]["rows"]),
+        "latency p50 / p99": f"{whole(latency['p50'])} ms / {whole(latency['p99'] / 1000)} s",
+        "records waiting": "12,345",
+        "behind the clock": f"{whole(figures['behind_s'] / 31_557_600)} y",  # the readings are of 1970
+        "readings in": whole(total["readings"]),
+        "holes filled": whole(holes),
+        "too late": whole(total["late"]),
+        "dead letters": whole(total["dead_letters"]),
+    }
+    assert tab.problems == []
 
 
 async def test_errors_and_weights_are_shown_where_readings_are_hidden_to_measure_them(tab: Tab) -> None:
