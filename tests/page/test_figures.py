@@ -27,7 +27,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     latency = Histogram("latency", "As that of the worker", buckets=BUCKETS_S, registry=None)
     monkeypatch.setattr(metrics, "output_latency_seconds", latency)
     for metric in (
-        metrics.rows, metrics.dead_letters, metrics.consumer_lag_records, metrics.watermark_lag_seconds,
+        metrics.rows, metrics.dead_letters, metrics.consumer_lag_records, metrics.newest_event_seconds,
         metrics.score_error, metrics.score_questions, metrics.score_intervals, metrics.score_intervals_holding,
     ):  # fmt: skip
         metric.clear()
@@ -91,15 +91,25 @@ def test_totals_and_filled_rows_are_those_of_the_counters(clock: Clock) -> None:
     assert found["filled"] == {"observed": 50, "model": 20, "interpolation": 6, "none": 3}
 
 
-def test_the_lag_is_that_of_all_partitions_and_the_clock_that_of_the_slowest(clock: Clock) -> None:
+def test_the_lag_is_that_of_all_partitions(clock: Clock) -> None:
     throughput = Throughput(clock)
-    assert (throughput.read()["lag_records"], throughput.read()["behind_s"]) == (0, None)
-    for partition, (lag, behind_s) in enumerate([(5, 2.5), (0, 70.0), (1000, 0.25)]):
+    assert throughput.read()["lag_records"] == 0
+    for partition, lag in enumerate([5, 0, 1000]):
         metrics.consumer_lag_records.labels(str(partition)).set(lag)
-        metrics.watermark_lag_seconds.labels(str(partition)).set(behind_s)
     metrics.input_partitions.set(6)
     found = throughput.read()
-    assert (found["lag_records"], found["behind_s"], found["partitions_of_topic"]) == (1005, 70.0, 6)
+    assert (found["lag_records"], found["partitions_of_topic"]) == (1005, 6)
+
+
+def test_the_slowest_partition_is_behind_the_clock_also_while_nothing_arrives(clock: Clock) -> None:
+    wall = Clock()
+    throughput = Throughput(clock, wall)
+    assert throughput.read()["behind_s"] is None
+    for partition, behind_s in enumerate([2.5, 70.0, 0.25]):
+        metrics.newest_event_seconds.labels(str(partition)).set(wall.now_s - behind_s)
+    assert throughput.read()["behind_s"] == 70.0
+    wall.now_s += 600
+    assert throughput.read()["behind_s"] == 670.0
 
 
 def test_latencies_are_interpolated_within_their_buckets(clock: Clock) -> None:
