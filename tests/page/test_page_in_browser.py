@@ -40,6 +40,33 @@ COLOURS = """(() => {
   return [...found].sort();
 })()"""
 
+# Texts whose contrast with what is behind them is below 4.5:1, by the styles that the browser has computed.
+FAINT = """(() => {
+  const parts = text => [...text.match(/[\\d.]+/g).map(Number), 1].slice(0, 4);
+  const over = ([r, g, b, a], below) => [r, g, b].map((each, at) => a * each + (1 - a) * below[at]);
+  const light = colour => {
+    const [r, g, b] = colour.map(each => each / 255)
+      .map(each => each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = node => node === null ? [0, 0, 0]
+    : over(parts(getComputedStyle(node).backgroundColor), behind(node.parentElement));
+  const texts = [...document.querySelectorAll('body *')].filter(each => each.getClientRects().length &&
+    [...each.childNodes].some(node => node.nodeType === 3 && node.textContent.trim())).map(each => [each, null]);
+  for (const each of document.querySelectorAll('input')) texts.push([each, null], [each, '::placeholder']);
+  const faint = [];
+  for (const [each, part] of texts) {
+    const back = behind(each), front = over(parts(getComputedStyle(each, part).color), back);
+    const [low, high] = [light(front), light(back)].sort((one, other) => one - other);
+    const ratio = (high + 0.05) / (low + 0.05);
+    const name = part || each.textContent.slice(0, 30);
+    if (ratio < 4.5) faint.push(`${ratio.toFixed(2)} ${each.tagName} ${each.className} ${name}`);
+  }
+  return [texts.length, [...new Set(faint)]];
+})()"""
+BACKGROUND = "getComputedStyle(document.body).backgroundColor"
+LIGHT, DARK = "rgb(247, 246, 243)", "rgb(18, 22, 27)"
+
 
 async def test_every_panel_of_a_running_worker_has_data(tab: Tab) -> None:
     async with plant() as it:
@@ -218,11 +245,23 @@ async def test_the_token_is_given_once_and_leaves_the_address(tab: Tab) -> None:
         )
 
 
-@pytest.mark.parametrize(("width", "height"), [(390, 844), (320, 640), (768, 1024), (1440, 900)])
-async def test_the_page_is_as_wide_as_the_window_and_its_text_is_readable(tab: Tab, width: int, height: int) -> None:
+@pytest.mark.parametrize(
+    ("width", "height", "dark"),
+    [
+        (390, 844, False),
+        (390, 844, True),
+        (320, 640, False),
+        (768, 1024, False),
+        (1440, 900, False),
+        (1440, 900, True),
+    ],
+)
+async def test_the_page_is_as_wide_as_the_window_and_its_text_is_readable(
+    tab: Tab, width: int, height: int, dark: bool
+) -> None:
     async with plant() as it:
         await it.send(plant_readings(0, 110))
-        await tab.open(it.address, width, height)
+        await tab.open(it.address, width, height, dark=dark)
         await tab.has(SENSORS, FIGURES)
         assert await tab.run("document.documentElement.scrollWidth") <= width
         beyond = f"""[...document.querySelectorAll('body *')].filter(each => !each.closest('.table, .hidden') &&
@@ -232,12 +271,17 @@ async def test_the_page_is_as_wide_as_the_window_and_its_text_is_readable(tab: T
             [...each.childNodes].some(node => node.nodeType === 3 && node.textContent.trim()) &&
             parseFloat(getComputedStyle(each).fontSize) < 12).map(each => each.textContent.slice(0, 40))"""
         assert await tab.run(small) == []
+        assert await tab.run(BACKGROUND) == (DARK if dark else LIGHT)
+        texts, faint = await tab.run(FAINT)
+        assert texts > 100
+        assert faint == []
 
 
-async def test_keys_find_and_open_a_group(tab: Tab) -> None:
+@pytest.mark.parametrize("dark", [False, True])
+async def test_keys_find_and_open_a_group(tab: Tab, dark: bool) -> None:
     async with paged_worker() as it:
         await it.send(readings(range(8), [f"g{number}" for number in range(30)], holes=[5]))
-        await tab.open(it.address)
+        await tab.open(it.address, dark=dark)
         await tab.until(f"{TITLE} === 'g0'")
         await tab.press("/")
         await tab.write("g2")
@@ -246,6 +290,8 @@ async def test_keys_find_and_open_a_group(tab: Tab) -> None:
         await tab.until(f"{TITLE} === 'g2'")
         await tab.press("Escape", "Escape")  # clears the search, then goes to the groups
         assert await tab.run("document.activeElement.id") == "tiles"
+        outline = await tab.run("getComputedStyle(document.activeElement).outline")
+        assert outline == f"rgb({'88, 174, 252' if dark else '11, 102, 195'}) solid 2px", "where the keys go is seen"
         await tab.press("Home", "ArrowRight", "Enter")
         await tab.until(f"{TITLE} === 'g1'")
         await tab.press("End", "Enter")
