@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -271,6 +272,25 @@ async def test_where_manifests_are_required_a_form_needs_one(
     place_form(tmp_path / "m", form.to_bytes())
     rung = ClosedFormImputer(tmp_path, [model()], trust=Trust(require_manifest=True))
     assert set((await rung.impute(cut(1))).version) == {version_of(form)}
+
+
+async def test_windows_that_are_filled_without_logarithms_are_counted(
+    form: ClosedForm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def counted() -> float:
+        return REGISTRY.get_sample_value("glaim_form_without_logarithm_total", {"model": "m"}) or 0.0
+
+    placed(form, tmp_path)
+    imputer, fill, before = ClosedFormImputer(tmp_path, [model()]), ClosedForm.fill, counted()
+
+    def told(self: ClosedForm, *arguments: Any, **more: Any) -> Any:
+        return replace(fill(self, *arguments, **more), without_logarithm=np.arange(10) < 3)
+
+    await imputer.impute(cut(10))
+    assert counted() == before, "this form has no logarithms"
+    monkeypatch.setattr(ClosedForm, "fill", told)
+    await imputer.impute(cut(10))
+    assert counted() == before + 3
 
 
 async def test_a_form_that_is_removed_is_no_longer_used(form: ClosedForm, tmp_path: Path) -> None:
