@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from glaim_stream import metrics
-from glaim_stream.page.figures import Throughput
+from glaim_stream.page.figures import Accuracy, Throughput
+from glaim_stream.pipeline.pipeline import Pipeline
 from tests.page.conftest import Tab
 from tests.page.plant import SENSORS, plant, plant_readings
 from tests.page.worker import PARTITION, paged_worker, readings
@@ -90,9 +91,15 @@ async def test_every_panel_of_a_running_worker_has_data(tab: Tab) -> None:
         assert tab.problems == []
 
 
-NUMBERS = (
-    """[...document.querySelectorAll('#figures div')].map(each => [...each.children].map(one => one.textContent))"""
-)
+ERRORS = "[...document.querySelectorAll('#model-rows tr')].map(row => [...row.cells].map(e => e.textContent.trim()))"
+
+
+def numbers_of(box: str) -> str:
+    """Names and values of a list of figures."""
+    return f"[...document.querySelectorAll('#{box} div')].map(each => [...each.children].map(one => one.textContent))"
+
+
+NUMBERS = numbers_of("figures")
 
 
 def whole(value: float) -> str:
@@ -135,9 +142,49 @@ async def test_the_header_shows_the_numbers_of_the_state(tab: Tab) -> None:
     assert tab.problems == []
 
 
-async def test_errors_and_weights_are_shown_where_readings_are_hidden_to_measure_them(tab: Tab) -> None:
-    from glaim_stream.pipeline.pipeline import Pipeline
+async def test_the_accuracy_panel_shows_the_numbers_of_the_state(tab: Tab) -> None:
+    pipeline, now_s = Pipeline(catalogue(lateness_s=0), {}, Neighbours(), score_share=1.0), [0.0]
+    async with paged_worker(pipeline=pipeline) as it:
+        it.board._accuracy = Accuracy(lambda: now_s[0])
+        for start in range(0, 90, 10):
+            await it.send(readings(range(start, start + 10), ["g0", "g1", "g2"]))
+        metrics.score_intervals.labels("m", "edge").inc(1000)
+        metrics.score_intervals_holding.labels("m", "edge").inc(873)
+        await tab.open(it.address)
+        await tab.until(f"{numbers_of('model-figures')}.length === 3")
+        state = await tab.run("fetch('/api/state?group=g0').then(answer => answer.json())")
+        model = dict(state["events"])["model"]
+        errors = model["errors"]["first"]
+        ratios = [each["blend"] / each["baseline"] for each in errors.values()]
+        gain = 100 * (1 - math.prod(ratios) ** (1 / len(ratios)))
+        assert model["since_start"]
+        assert await tab.run(numbers_of("model-figures")) == [
+            ["inside the 90 % band", f"{100 * model['coverage']:.0f} %"],
+            ["error beside the baseline's", f"{'−' if gain > 0 else '+'}{abs(gain):.{0 if abs(gain) > 10 else 1}f} %"],
+            ["hidden readings since the start", whole(sum(each["count"] for each in errors.values()))],
+        ]
+        shown = await tab.run(f"{ERRORS}.map(row => [row[0], ...row.slice(2)])")
+        columns = ("blend", "model", "gaussian", "baseline")  # published, model, closed form, baseline
+        for name, *cells in shown:
+            values = [errors[name].get(column) for column in columns]
+            assert [text == "–" for text in cells] == [value is None for value in values]
+            known = [(float(text), value) for text, value in zip(cells, values, strict=True) if value is not None]
+            assert len(known) == 3
+            assert [text for text, _ in known] == pytest.approx([value for _, value in known], rel=1e-2)
+        assert [name for name, *_ in shown] == ["s0", "s1"]
+        now_s[0] = 200.0
+        it.board._accuracy.read("m")
+        await it.send(readings(range(90, 100), ["g0", "g1", "g2"]))
+        now_s[0] = 801.0  # more than ten minutes later, what has been counted since then is shown
+        await tab.until("document.querySelector('#model-figures').textContent.includes('hidden readings, 10 min')")
+        recent = dict(await tab.run(numbers_of("model-figures")))["hidden readings, 10 min"]
+        scored = it.board._accuracy.read("m")["errors"]["first"]
+        assert recent == whole(sum(each["count"] for each in scored.values()))
+        assert 0 < int(recent) < sum(each["count"] for each in errors.values()) / 4
+        assert tab.problems == []
 
+
+async def test_errors_and_weights_are_shown_where_readings_are_hidden_to_measure_them(tab: Tab) -> None:
     pipeline = Pipeline(catalogue(lateness_s=0), {}, Neighbours(), score_share=1.0)
     async with paged_worker(pipeline=pipeline) as it:
         for start in range(0, 90, 10):

@@ -163,12 +163,12 @@ async def test_windows_with_a_hole_and_those_of_probes_are_counted_apart() -> No
     assert [now - then for now, then in zip(counts(), before, strict=True)] == [2, probes]
 
 
-@pytest.mark.parametrize(("module", "name"), [(applying, "apply"), (asking, "impute")])
+@pytest.mark.parametrize(("module", "name"), [(applying, "glaim_apply_seconds"), (asking, "glaim_impute_seconds")])
 async def test_applying_a_batch_and_filling_its_windows_are_timed(
     module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def observed() -> list[float]:
-        return [REGISTRY.get_sample_value(f"glaim_{name}_seconds_{what}") or 0.0 for what in ("count", "sum")]
+        return [REGISTRY.get_sample_value(f"{name}_{what}") or 0.0 for what in ("count", "sum")]
 
     pipeline = Pipeline(catalogue(sensors=1), {}, Interpolation())
     records = [reading(n, step, 1.0) for n, step in enumerate([0, 2, 3, 4])]
