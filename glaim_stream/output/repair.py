@@ -160,9 +160,10 @@ def intervals(
         Lower and upper, float64 [n]; NaN without measured residuals.
     """
     lower, upper = residuals_at(sensor, gap_age, newest, table)
-    low, high = table.low[sensor], table.high[sensor]
-    # The residuals of a biased model may exclude its own value: the interval is widened to contain it.
-    return np.clip(np.minimum(value + lower, value), low, high), np.clip(np.maximum(value + upper, value), low, high)
+    low, high, resolution = table.low[sensor], table.high[sensor], table.resolution[sensor]
+    # The residuals of a biased model may exclude its own value, and those of a frozen sensor are 0.
+    lower, upper = value + np.minimum(lower, -resolution), value + np.maximum(upper, resolution)
+    return np.clip(lower, low, high), np.clip(upper, low, high)
 
 
 def residuals_at(
@@ -194,8 +195,7 @@ def reaching(
 
     None is narrower than the sensor's resolution: a frozen sensor has errors that it cannot show.
     """
-    half = np.clip(half_widths, table.resolution[sensor][:, None], np.finfo(np.float64).max / 4)
-    return _around(value, half[:, 0], half[:, 1], sensor, table)
+    return _around(value, half_widths[:, 0], half_widths[:, 1], sensor, table)
 
 
 def _around(
@@ -205,9 +205,15 @@ def _around(
     sensor: NDArray[np.int32] | NDArray[np.int64],
     table: SensorTable,
 ) -> tuple[Floats, Floats]:
-    lower = publishable(value - below, sensor, table)
-    upper = publishable(value + above, sensor, table)
-    return np.minimum(lower, value), np.maximum(upper, value)
+    low, high, resolution = table.low[sensor], table.high[sensor], table.resolution[sensor]
+    below, above = (np.clip(each, resolution, np.finfo(np.float64).max / 4) for each in (below, above))
+    lower = np.minimum(publishable(value - below, sensor, table), value)
+    upper = np.maximum(publishable(value + above, sensor, table), value)
+    # Of a limit that is no multiple of the resolution, the next multiple is nearer than one.
+    at_high, at_low = (value == high) & np.isfinite(lower), (value == low) & np.isfinite(upper)
+    lower[at_high] = np.minimum(lower, np.maximum(value - resolution, low))[at_high]
+    upper[at_low] = np.maximum(upper, np.minimum(value + resolution, high))[at_low]
+    return lower, upper
 
 
 def bands(

@@ -25,8 +25,8 @@ Sums = dict[tuple[str, ...], float]
 class Throughput:
     """Totals, rates and lag of the worker."""
 
-    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
-        self._now_s = now_s
+    def __init__(self, now_s: Callable[[], float] = time.monotonic, clock_s: Callable[[], float] = time.time) -> None:
+        self._now_s, self._clock_s = now_s, clock_s
         self._past: deque[tuple[float, Sums]] = deque(maxlen=60)
 
     def read(self) -> dict[str, Any]:
@@ -46,13 +46,18 @@ class Throughput:
             "per_s": rates,
             "filled": {key[1]: count for key, count in sums.items() if key[0] == "method" and count},
             "lag_records": _sum(metrics.consumer_lag_records),
-            "behind_s": _most(metrics.watermark_lag_seconds),
+            "behind_s": self._behind_s(),
             "latency_ms": {
                 name: _quantile_ms(share, sums, before if passed_s >= 1 else {})
                 for name, share in (("p50", 0.5), ("p99", 0.99))
             },
             "partitions_of_topic": _sum(metrics.input_partitions),
         }  # fmt: skip
+
+    def _behind_s(self) -> float | None:
+        """By how much the newest event time is behind the clock of now, also while nothing arrives; the most of all."""
+        newest_s = [value for _, value in _samples(metrics.newest_event_seconds)]
+        return None if not newest_s else self._clock_s() - min(newest_s)
 
 
 class Accuracy:
@@ -201,7 +206,3 @@ def _labels(metric: MetricWrapperBase) -> list[Mapping[str, str]]:
 
 def _sum(metric: MetricWrapperBase) -> float:
     return sum(value for _, value in _samples(metric))
-
-
-def _most(metric: MetricWrapperBase) -> float | None:
-    return max((value for _, value in _samples(metric)), default=None)

@@ -37,7 +37,7 @@ def refused() -> dict[str, str]:
         sample.labels["version"]: sample.labels["reason"]
         for metric in REGISTRY.collect()
         for sample in metric.samples
-        if sample.name == "glaim_model_version_refused" and sample.labels["model"] == "m"
+        if sample.name == "glaim_model_version_refused" and sample.labels["model"] == "m" and sample.value == 1
     }
 
 

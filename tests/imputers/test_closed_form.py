@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -201,15 +202,16 @@ async def test_windows_that_do_not_fit_are_rejected(
         await ClosedFormImputer(tmp_path, [model()]).impute(windows)
 
 
-def versions_shown() -> set[str]:
-    """The closed forms of the model in the metrics."""
+def versions_shown() -> dict[str, float]:
+    """The closed forms of the model in the metrics, and the seconds until which their readings go."""
     (family,) = metrics.form_until_seconds.collect()
-    return {each.labels["version"] for each in family.samples if each.labels["model"] == "m"}
+    return {each.labels["version"]: each.value for each in family.samples if each.labels["model"] == "m"}
 
 
 async def test_a_new_form_is_taken_up_between_batches(form: ClosedForm, other: ClosedForm, tmp_path: Path) -> None:
     clock = Clock()
     rung = ClosedFormImputer(tmp_path, [model()], now_s=clock)
+    other = replace(other, until_ms=1_795_219_200_500)
     with pytest.raises(ImputerAbsent):
         await rung.impute(cut(1))
     for each in (form, other):
@@ -222,7 +224,8 @@ async def test_a_new_form_is_taken_up_between_batches(form: ClosedForm, other: C
     assert (await rung.impute(cut(1))).version == [version_of(other)]
     assert reads("read") == before + 1, "an unchanged file is not read again"
     shown = versions_shown()
-    assert (version_of(form) in shown, version_of(other) in shown) == (False, True)
+    assert version_of(form) not in shown
+    assert shown[version_of(other)] == 1_795_219_200.5
 
 
 async def test_a_broken_form_is_refused_once_and_the_one_before_stays(
@@ -271,6 +274,25 @@ async def test_where_manifests_are_required_a_form_needs_one(
     place_form(tmp_path / "m", form.to_bytes())
     rung = ClosedFormImputer(tmp_path, [model()], trust=Trust(require_manifest=True))
     assert set((await rung.impute(cut(1))).version) == {version_of(form)}
+
+
+async def test_windows_that_are_filled_without_logarithms_are_counted(
+    form: ClosedForm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def counted() -> float:
+        return REGISTRY.get_sample_value("glaim_form_without_logarithm_total", {"model": "m"}) or 0.0
+
+    placed(form, tmp_path)
+    imputer, fill, before = ClosedFormImputer(tmp_path, [model()]), ClosedForm.fill, counted()
+
+    def told(self: ClosedForm, *arguments: Any, **more: Any) -> Any:
+        return replace(fill(self, *arguments, **more), without_logarithm=np.arange(10) < 3)
+
+    await imputer.impute(cut(10))
+    assert counted() == before, "this form has no logarithms"
+    monkeypatch.setattr(ClosedForm, "fill", told)
+    await imputer.impute(cut(10))
+    assert counted() == before + 3
 
 
 async def test_a_form_that_is_removed_is_no_longer_used(form: ClosedForm, tmp_path: Path) -> None:

@@ -44,7 +44,6 @@ def test_every_panel_has_data_a_minute_after_the_demo_starts(tmp_path: Path) -> 
             assert not tab.run("document.querySelector('#faults').hidden")
             figures = tab.run("document.querySelector('#figures').innerText")
             assert "readings a second" in figures
-            assert time.monotonic() - start_s < 60
             tab.run("document.querySelector('#faulty-list a').click()")
             tab.until("document.querySelectorAll('#faults-rows tr.going').length > 0", 20)
             tab.until(f"document.querySelectorAll('{FIGURES}').length === 8", 20)
@@ -57,6 +56,7 @@ def test_every_panel_has_data_a_minute_after_the_demo_starts(tmp_path: Path) -> 
                     break
             tab.press("Enter")
             tab.until("document.querySelectorAll('#carried-list .bar').length > 1", 20)
+            assert time.monotonic() - start_s < 60
             assert tab.problems == []
         finally:
             demo.send_signal(signal.SIGINT)

@@ -10,6 +10,7 @@ import pytest
 from aiokafka import TopicPartition
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
+from prometheus_client import REGISTRY
 
 from deploy.demo.topic import read_topic
 from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka
@@ -66,8 +67,13 @@ async def committed(settings: Settings) -> Commit | None:
     return None if found is None else commit_from_metadata(found.offset, found.metadata)
 
 
+def transactions(outcome: str) -> float:
+    return REGISTRY.get_sample_value("glaim_transactions_total", {"outcome": outcome}) or 0.0
+
+
 async def test_rows_letters_and_commit_become_visible_together(settings: Settings) -> None:
     owner = publisher(settings)
+    before = transactions("committed"), transactions("aborted")
     assert await owner.begin() is None
     first = Commit(5, 2, (ClockClose(4, "m", 17),), "0:1000")
     await owner.publish([output(3, b"a"), output(4, b"b", letters=1)], first)
@@ -76,6 +82,7 @@ async def test_rows_letters_and_commit_become_visible_together(settings: Setting
     assert await committed(settings) == first
     await owner.publish([output(4, b"c")], Commit(5, 2, (ClockClose(4, "m", 18),)))  # the clock closes another step
     assert values_of(settings, settings.output_topic) == [b"a", b"b", b"c"]
+    assert (transactions("committed"), transactions("aborted")) == (before[0] + 2, before[1])
     await owner.close()
 
 

@@ -44,8 +44,13 @@ class Clock:
         return self.now_s
 
 
+def reads(outcome: str) -> float:
+    return REGISTRY.get_sample_value("glaim_contract_reads_total", {"model": "m", "outcome": outcome}) or 0.0
+
+
 async def test_the_contract_beside_the_weights_is_read_once(tmp_path: Path) -> None:
     contracts = Contracts({"m": version(1, 1.0)}, tmp_path)
+    before = reads("read")
     put(tmp_path, version(2, 2.0), "2")
     assert contracts.of("m", "2") is None
     await contracts.follow("m", "2")
@@ -53,6 +58,7 @@ async def test_the_contract_beside_the_weights_is_read_once(tmp_path: Path) -> N
     put(tmp_path, version(2, 9.0), "2")
     await contracts.follow("m", "2")
     assert contracts.of("m", "2") == version(2, 2.0)
+    assert reads("read") == before + 1
     assert contracts.of("m", "1") == contracts["m"] == version(1, 1.0)  # the first contract stays known
 
 
@@ -60,15 +66,18 @@ async def test_a_contract_that_arrives_after_its_version_is_read_later(tmp_path:
     clock = Clock()
     contracts = Contracts({"m": version(1, 1.0)}, tmp_path, now_s=clock)
     put(tmp_path, version(1, 1.0))
+    absent, read = reads("absent"), reads("read")
     await contracts.follow("m", "2")  # Triton is faster than the ConfigMap
     assert contracts.of("m", "2") is None
     put(tmp_path, version(2, 2.0))
     clock.now_s = 9.9
     await contracts.follow("m", "2")
     assert contracts.of("m", "2") is None, "an attempt is made only every 10 s"
+    assert (reads("absent"), reads("read")) == (absent + 1, read)
     clock.now_s = 10.0
     await contracts.follow("m", "2")
     assert contracts.of("m", "2") == version(2, 2.0)
+    assert (reads("absent"), reads("read")) == (absent + 1, read + 1)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ def test_every_cause_method_and_sensor_has_a_series_at_startup() -> None:
     assert value("glaim_imputer_failures_total", imputer="triton", model="plant-pump") is not None
     assert value("glaim_form_reads_total", model="plant-pump", outcome="refused") is not None
     assert value("glaim_model_info", model="plant-pump", version="1") == 1
+    assert value("glaim_build_info", version=version("glaim-stream")) == 1
 
 
 MATCHED = re.compile(r'\b(glaim_\w+)\{(\w+)(=~?)"([^"]*)"\}')

@@ -182,9 +182,18 @@ def test_values_with_right_context_have_other_intervals() -> None:
     assert (rows.lower[0], rows.upper[0]) == (4.5, 5.5)
 
 
-def test_an_interval_is_clipped_to_the_limits_and_always_contains_its_value() -> None:
+def test_an_interval_is_clipped_to_the_limits_and_contains_its_value_with_a_resolution_on_either_side() -> None:
+    """The residuals of the second one are above 0."""
     rows = repaired(closed({}, {"sensor": 1, "lag": 2}), answer(9.5))
-    assert (rows.lower.tolist(), rows.upper.tolist()) == ([8.5, 9.5], [10.0, 10.5])
+    assert (rows.lower.tolist(), rows.upper.tolist()) == ([8.5, 9.49], [10.0, 10.5])
+
+
+def test_the_band_of_a_limit_that_is_no_multiple_of_the_resolution_is_as_wide_as_the_resolution() -> None:
+    sensors: list[dict[str, Any]] = [{"id": "s0", "min": 0.2, "max": 9.9, "resolution": 0.5}, {"id": "s1"}]
+    table = SensorTable.of(catalogue(sensors=sensors).models[0], None)
+    for value, bounds in ((0.0, (0.2, 0.7)), (12.0, (9.4, 9.9))):
+        rows = repair(closed({}), by_form(value, 0.0), table, [""])
+        np.testing.assert_allclose([rows.lower[0], rows.upper[0]], bounds)
 
 
 def by_form(value: float, deviation: float) -> Imputed:
@@ -220,7 +229,7 @@ def test_the_version_of_the_closed_form_is_that_of_its_own_cells_only() -> None:
     assert rows.upper[1] - rows.lower[1] > 6
 
 
-@pytest.mark.parametrize(("deviation", "bounds"), [(1.0, (7.5, 10.0)), (0.01, (9.0, 9.0)), (np.nan, (np.nan, np.nan))])
+@pytest.mark.parametrize(("deviation", "bounds"), [(1.0, (7.5, 10.0)), (0.01, (8.5, 9.5)), (np.nan, (np.nan, np.nan))])
 def test_the_band_is_rounded_and_clipped_as_the_value_is(deviation: float, bounds: tuple[float, float]) -> None:
     rows = repaired(closed({}), by_form(9.1, deviation))
     assert rows.value[0] == 9.0

@@ -97,7 +97,14 @@ async def test_the_page_shows_them_apart_and_their_names_as_text(tab: Tab, names
         assert await tab.text("#group-title") == shown[0]
         assert "another worker has this group" in await tab.text("#group-note")
         cells = await tab.run("[...document.querySelectorAll('#other-rows tr > *')].map(cell => cell.textContent)")
-        assert cells == ["flow", "8", "2", "88 %"]
+        assert cells == ["flow", "8", "2", "88 %"], "hidden readings, published error, inside the band"
+        figures = (
+            "[...document.querySelectorAll('#other-figures div')].map(e => [...e.children].map(c => c.textContent))"
+        )
+        assert await tab.run(figures) == [
+            ["error beside the baseline's", "× 0.5"],
+            ["regret, best alone: closed form", "4.0 %"],
+        ]
         await tab.run(f"document.querySelector('{TILES}:not(.s4)').click()")
         await tab.until("document.querySelector('#other').hidden && document.querySelectorAll('#charts figure').length")
         assert await tab.run("window.canary ?? null") is None

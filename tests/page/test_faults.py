@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from prometheus_client import REGISTRY
 
 from glaim_stream.feed.plant import Plant, simulate
 from glaim_stream.page.faults import MOST_OF_GROUP, FaultLog
@@ -142,10 +143,20 @@ def frozen() -> list[dict[str, Any]]:
     return minutes(104, 128, value=float(made.values[1, made.sensor_ids.index("flow"), 103]))
 
 
+def counted() -> tuple[float, float, float]:
+    """Events that begin and end a fault of the runs detector, and sensors that are faulty by it now."""
+    name = "glaim_sensor_health_events_total"
+    begun, ended = (REGISTRY.get_sample_value(name, {"detector": "runs", "state": each}) for each in ("begin", "end"))
+    labels = {"partition": str(PARTITION), "detector": "runs"}
+    return begun or 0.0, ended or 0.0, REGISTRY.get_sample_value("glaim_faulty_sensors", labels) or 0.0
+
+
 async def test_a_faulty_sensor_is_on_its_tile_and_in_its_groups_events_until_it_is_well() -> None:
     async with plant(health=True, board_runs=False) as it:
+        begun, ended, _ = counted()
         await it.send(minutes(0, 104))
         await it.send(frozen())
+        assert counted() == (begun + 1, ended, 1)
         found = await refreshed(it, "pump-2")
         faulty = dict(zip(found["names"]["names"], numbers(found["overview"]["faulty"]), strict=True))
         assert faulty == {"pump-1": 0, "pump-2": 1, "pump-3": 0, "pump-4": 0}
@@ -157,6 +168,7 @@ async def test_a_faulty_sensor_is_on_its_tile_and_in_its_groups_events_until_it_
         other = await refreshed(it, "pump-1")
         assert other["faults"] == {"group": "pump-1", "unjudged": "", "events": []}
         await it.send(minutes(128, 250))
+        assert counted() == (begun + 1, ended + 1, 0)
         it.board._states_due = 0.0
         found = await refreshed(it, "pump-2")
         (event,) = found["faults"]["events"]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 import pytest
 
+from glaim_stream import metrics
+from glaim_stream.page.figures import Accuracy, Throughput
+from glaim_stream.pipeline.pipeline import Pipeline
 from tests.page.conftest import Tab
 from tests.page.plant import SENSORS, plant, plant_readings
-from tests.page.worker import paged_worker, readings
+from tests.page.worker import PARTITION, paged_worker, readings
 from tests.support import Neighbours, catalogue
 
 FIGURES, TILES, BARS = "#charts figure", ".tile:not([hidden])", "#carried-list .bar"
@@ -37,6 +41,33 @@ COLOURS = """(() => {
   return [...found].sort();
 })()"""
 
+# Texts whose contrast with what is behind them is below 4.5:1, by the styles that the browser has computed.
+FAINT = """(() => {
+  const parts = text => [...text.match(/[\\d.]+/g).map(Number), 1].slice(0, 4);
+  const over = ([r, g, b, a], below) => [r, g, b].map((each, at) => a * each + (1 - a) * below[at]);
+  const light = colour => {
+    const [r, g, b] = colour.map(each => each / 255)
+      .map(each => each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = node => node === null ? [0, 0, 0]
+    : over(parts(getComputedStyle(node).backgroundColor), behind(node.parentElement));
+  const texts = [...document.querySelectorAll('body *')].filter(each => each.getClientRects().length &&
+    [...each.childNodes].some(node => node.nodeType === 3 && node.textContent.trim())).map(each => [each, null]);
+  for (const each of document.querySelectorAll('input')) texts.push([each, null], [each, '::placeholder']);
+  const faint = [];
+  for (const [each, part] of texts) {
+    const back = behind(each), front = over(parts(getComputedStyle(each, part).color), back);
+    const [low, high] = [light(front), light(back)].sort((one, other) => one - other);
+    const ratio = (high + 0.05) / (low + 0.05);
+    const name = part || each.textContent.slice(0, 30);
+    if (ratio < 4.5) faint.push(`${ratio.toFixed(2)} ${each.tagName} ${each.className} ${name}`);
+  }
+  return [texts.length, [...new Set(faint)]];
+})()"""
+BACKGROUND = "getComputedStyle(document.body).backgroundColor"
+LIGHT, DARK = "rgb(247, 246, 243)", "rgb(18, 22, 27)"
+
 
 async def test_every_panel_of_a_running_worker_has_data(tab: Tab) -> None:
     async with plant() as it:
@@ -60,9 +91,100 @@ async def test_every_panel_of_a_running_worker_has_data(tab: Tab) -> None:
         assert tab.problems == []
 
 
-async def test_errors_and_weights_are_shown_where_readings_are_hidden_to_measure_them(tab: Tab) -> None:
-    from glaim_stream.pipeline.pipeline import Pipeline
+ERRORS = "[...document.querySelectorAll('#model-rows tr')].map(row => [...row.cells].map(e => e.textContent.trim()))"
 
+
+def numbers_of(box: str) -> str:
+    """Names and values of a list of figures."""
+    return f"[...document.querySelectorAll('#{box} div')].map(each => [...each.children].map(one => one.textContent))"
+
+
+NUMBERS = numbers_of("figures")
+
+
+def whole(value: float) -> str:
+    return f"{math.floor(value + 0.5):,}"
+
+
+async def test_the_header_shows_the_numbers_of_the_state(tab: Tab) -> None:
+    """With a clock that stands still ten seconds after the first look, so that no number changes meanwhile."""
+    clock_s = [0.0]
+    async with paged_worker(catalogue(lateness_s=0)) as it:
+        it.board._throughput = Throughput(lambda: clock_s[0])
+        it.board._throughput.read()
+        await it.send(readings(range(40), [f"g{number}" for number in range(30)], holes=[20, 30]))
+        for latency_s in (0.02, 0.02, 0.02, 20.0):
+            metrics.output_latency_seconds.observe(latency_s)
+        metrics.consumer_lag_records.labels(str(PARTITION)).set(12_345)
+        metrics.late_readings.inc(17)
+        metrics.dead_letters.labels("json").inc(1_600)
+        clock_s[0] = 10.0
+        await tab.open(it.address)
+        await tab.until(f"{NUMBERS}.length === 9 && {NUMBERS}[0][1] !== '…'")
+        state = await tab.run("fetch('/api/state').then(answer => answer.json())")
+        shown = dict(await tab.run(NUMBERS))
+        figures = dict(state["events"])["overview"]["figures"]
+    total, latency = figures["total"], figures["latency_ms"]
+    holes = sum(count for method, count in figures["filled"].items() if method not in ("observed", "none"))
+    assert figures["per_s"]["readings"] == pytest.approx((30 * 40 * 2 - 30 * 2) / 10)
+    assert holes >= 30 * 2 < figures["filled"]["observed"]
+    assert shown == {
+        "readings a second": whole(figures["per_s"]["readings"]),
+        "rows a second": whole(figures["per_s"]["rows"]),
+        "latency p50 / p99": f"{whole(latency['p50'])} ms / {whole(latency['p99'] / 1000)} s",
+        "records waiting": "12,345",
+        "behind the clock": f"{whole(figures['behind_s'] / 31_557_600)} y",  # the readings are of 1970
+        "readings in": whole(total["readings"]),
+        "holes filled": whole(holes),
+        "too late": whole(total["late"]),
+        "dead letters": whole(total["dead_letters"]),
+    }
+    assert tab.problems == []
+
+
+async def test_the_accuracy_panel_shows_the_numbers_of_the_state(tab: Tab) -> None:
+    pipeline, now_s = Pipeline(catalogue(lateness_s=0), {}, Neighbours(), score_share=1.0), [0.0]
+    async with paged_worker(pipeline=pipeline) as it:
+        it.board._accuracy = Accuracy(lambda: now_s[0])
+        for start in range(0, 90, 10):
+            await it.send(readings(range(start, start + 10), ["g0", "g1", "g2"]))
+        metrics.score_intervals.labels("m", "edge").inc(1000)
+        metrics.score_intervals_holding.labels("m", "edge").inc(873)
+        await tab.open(it.address)
+        await tab.until(f"{numbers_of('model-figures')}.length === 3")
+        state = await tab.run("fetch('/api/state?group=g0').then(answer => answer.json())")
+        model = dict(state["events"])["model"]
+        errors = model["errors"]["first"]
+        ratios = [each["blend"] / each["baseline"] for each in errors.values()]
+        gain = 100 * (1 - math.prod(ratios) ** (1 / len(ratios)))
+        assert model["since_start"]
+        assert await tab.run(numbers_of("model-figures")) == [
+            ["inside the 90 % band", f"{100 * model['coverage']:.0f} %"],
+            ["error beside the baseline's", f"{'−' if gain > 0 else '+'}{abs(gain):.{0 if abs(gain) > 10 else 1}f} %"],
+            ["hidden readings since the start", whole(sum(each["count"] for each in errors.values()))],
+        ]
+        shown = await tab.run(f"{ERRORS}.map(row => [row[0], ...row.slice(2)])")
+        columns = ("blend", "model", "gaussian", "baseline")  # published, model, closed form, baseline
+        for name, *cells in shown:
+            values = [errors[name].get(column) for column in columns]
+            assert [text == "–" for text in cells] == [value is None for value in values]
+            known = [(float(text), value) for text, value in zip(cells, values, strict=True) if value is not None]
+            assert len(known) == 3
+            assert [text for text, _ in known] == pytest.approx([value for _, value in known], rel=1e-2)
+        assert [name for name, *_ in shown] == ["s0", "s1"]
+        now_s[0] = 200.0
+        it.board._accuracy.read("m")
+        await it.send(readings(range(90, 100), ["g0", "g1", "g2"]))
+        now_s[0] = 801.0  # more than ten minutes later, what has been counted since then is shown
+        await tab.until("document.querySelector('#model-figures').textContent.includes('hidden readings, 10 min')")
+        recent = dict(await tab.run(numbers_of("model-figures")))["hidden readings, 10 min"]
+        scored = it.board._accuracy.read("m")["errors"]["first"]
+        assert recent == whole(sum(each["count"] for each in scored.values()))
+        assert 0 < int(recent) < sum(each["count"] for each in errors.values()) / 4
+        assert tab.problems == []
+
+
+async def test_errors_and_weights_are_shown_where_readings_are_hidden_to_measure_them(tab: Tab) -> None:
     pipeline = Pipeline(catalogue(lateness_s=0), {}, Neighbours(), score_share=1.0)
     async with paged_worker(pipeline=pipeline) as it:
         for start in range(0, 90, 10):
@@ -170,11 +292,23 @@ async def test_the_token_is_given_once_and_leaves_the_address(tab: Tab) -> None:
         )
 
 
-@pytest.mark.parametrize(("width", "height"), [(390, 844), (320, 640), (768, 1024), (1440, 900)])
-async def test_the_page_is_as_wide_as_the_window_and_its_text_is_readable(tab: Tab, width: int, height: int) -> None:
+@pytest.mark.parametrize(
+    ("width", "height", "dark"),
+    [
+        (390, 844, False),
+        (390, 844, True),
+        (320, 640, False),
+        (768, 1024, False),
+        (1440, 900, False),
+        (1440, 900, True),
+    ],
+)
+async def test_the_page_is_as_wide_as_the_window_and_its_text_is_readable(
+    tab: Tab, width: int, height: int, dark: bool
+) -> None:
     async with plant() as it:
         await it.send(plant_readings(0, 110))
-        await tab.open(it.address, width, height)
+        await tab.open(it.address, width, height, dark=dark)
         await tab.has(SENSORS, FIGURES)
         assert await tab.run("document.documentElement.scrollWidth") <= width
         beyond = f"""[...document.querySelectorAll('body *')].filter(each => !each.closest('.table, .hidden') &&
@@ -184,12 +318,17 @@ async def test_the_page_is_as_wide_as_the_window_and_its_text_is_readable(tab: T
             [...each.childNodes].some(node => node.nodeType === 3 && node.textContent.trim()) &&
             parseFloat(getComputedStyle(each).fontSize) < 12).map(each => each.textContent.slice(0, 40))"""
         assert await tab.run(small) == []
+        assert await tab.run(BACKGROUND) == (DARK if dark else LIGHT)
+        texts, faint = await tab.run(FAINT)
+        assert texts > 100
+        assert faint == []
 
 
-async def test_keys_find_and_open_a_group(tab: Tab) -> None:
+@pytest.mark.parametrize("dark", [False, True])
+async def test_keys_find_and_open_a_group(tab: Tab, dark: bool) -> None:
     async with paged_worker() as it:
         await it.send(readings(range(8), [f"g{number}" for number in range(30)], holes=[5]))
-        await tab.open(it.address)
+        await tab.open(it.address, dark=dark)
         await tab.until(f"{TITLE} === 'g0'")
         await tab.press("/")
         await tab.write("g2")
@@ -198,6 +337,8 @@ async def test_keys_find_and_open_a_group(tab: Tab) -> None:
         await tab.until(f"{TITLE} === 'g2'")
         await tab.press("Escape", "Escape")  # clears the search, then goes to the groups
         assert await tab.run("document.activeElement.id") == "tiles"
+        outline = await tab.run("getComputedStyle(document.activeElement).outline")
+        assert outline == f"rgb({'88, 174, 252' if dark else '11, 102, 195'}) solid 2px", "where the keys go is seen"
         await tab.press("Home", "ArrowRight", "Enter")
         await tab.until(f"{TITLE} === 'g1'")
         await tab.press("End", "Enter")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,8 @@ from glaim_stream.errors import ContractError
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.pipeline import applied as applying
+from glaim_stream.pipeline import asking
 from glaim_stream.pipeline.applied import Applied
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.records import Method, read_rows
@@ -139,6 +142,41 @@ async def test_the_imputer_gets_the_time_of_each_window_of_holes_and_probes() ->
     assert windows.end_ms is not None
     steps = windows.end_ms[:, None, None] // 1000 + np.arange(1 - 6, 1)
     np.testing.assert_array_equal(windows.values, np.where(windows.observed, steps, 0))
+
+
+async def test_windows_with_a_hole_and_those_of_probes_are_counted_apart() -> None:
+    """One reading is missing: its window is filled when its step closes and once more for the final value."""
+
+    def counts() -> list[float]:
+        return [REGISTRY.get_sample_value(f"glaim_{name}_total") or 0.0 for name in ("windows", "side_windows")]
+
+    pipeline = Pipeline(catalogue(sensors=2), {}, Interpolation(), score_share=1.0)
+    cells = [(step, sensor) for step in range(30) for sensor in ("s0", "s1") if (step, sensor) != (10, "s1")]
+    records = [reading(n, step, float(step), sensor=sensor) for n, (step, sensor) in enumerate(cells)]
+    applied = pipeline.apply(pipeline.windows(), records, now_ms=NOW_MS)
+    before = counts()
+    await pipeline.query(applied.closed, [])
+    assert [now - then for now, then in zip(counts(), before, strict=True)] == [2, 0]
+    await pipeline.query([], applied.probes)
+    probes = sum(len(each.values) for each in applied.probes)
+    assert probes > 10
+    assert [now - then for now, then in zip(counts(), before, strict=True)] == [2, probes]
+
+
+@pytest.mark.parametrize(("module", "name"), [(applying, "glaim_apply_seconds"), (asking, "glaim_impute_seconds")])
+async def test_applying_a_batch_and_filling_its_windows_are_timed(
+    module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def observed() -> list[float]:
+        return [REGISTRY.get_sample_value(f"{name}_{what}") or 0.0 for what in ("count", "sum")]
+
+    pipeline = Pipeline(catalogue(sensors=1), {}, Interpolation())
+    records = [reading(n, step, 1.0) for n, step in enumerate([0, 2, 3, 4])]
+    count, total = observed()
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=iter([100.0, 102.5, 200.0]).__next__))
+    applied = pipeline.apply(pipeline.windows(), records, now_ms=NOW_MS)
+    await pipeline.query(applied.closed)
+    assert observed() == [count + 1, pytest.approx(total + 2.5)]
 
 
 async def test_without_closed_steps_there_is_no_message() -> None:

@@ -40,7 +40,8 @@ def counts() -> dict[str, float]:
         found[method.name] = REGISTRY.get_sample_value("glaim_rows_total", labels) or 0.0
     for cause in ("gap", "interval"):
         found[cause] = REGISTRY.get_sample_value("glaim_withheld_rows_total", {"cause": cause}) or 0.0
-    found["revisions"] = REGISTRY.get_sample_value("glaim_revisions_total") or 0.0
+    for name in ("revisions", "doubted_rows"):
+        found[name] = REGISTRY.get_sample_value(f"glaim_{name}_total") or 0.0
     return found
 
 
@@ -56,6 +57,12 @@ def test_rows_are_counted_by_method_and_revisions_above_0_as_revisions() -> None
     assert added(rows(methods, [0, 0, 1, 2], [good] * 4)) == {
         "OBSERVED": 1, "MODEL": 2, "INTERPOLATION": 1, "revisions": 2
     }  # fmt: skip
+
+
+def test_observed_rows_that_are_doubted_are_counted() -> None:
+    doubted, uncertain = Status.UNCERTAIN_SENSOR_NOT_ACCURATE, Status.UNCERTAIN
+    found = added(rows([Method.OBSERVED] * 4, [0] * 4, [doubted, Status.GOOD, uncertain, doubted]))
+    assert found == {"OBSERVED": 4, "doubted_rows": 2}
 
 
 def test_nulls_are_counted_by_the_cause_of_their_status() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from prometheus_client import REGISTRY
 
 from glaim_stream.blend.scores import Scores
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
@@ -86,6 +87,10 @@ class Partition:
         return out
 
 
+def counted() -> float:
+    return REGISTRY.get_sample_value("glaim_upgraded_rows_total") or 0.0
+
+
 def upgraded(rows: list[Row]) -> list[Row]:
     return [row for row in rows if row[3] == UPGRADED]
 
@@ -94,6 +99,7 @@ def upgraded(rows: list[Row]) -> list[Row]:
 async def test_final_rows_of_an_outage_are_upgraded_once_the_model_is_available(fallback: Imputer, method: str) -> None:
     partition = Partition()
     partition.imputer.fallback = fallback
+    before = counted()
     await partition.run(range(30))
     partition.imputer.available = False
     during_outage = await partition.run(range(30, 40), silent=[31, 33])
@@ -104,6 +110,7 @@ async def test_final_rows_of_an_outage_are_upgraded_once_the_model_is_available(
     rows = upgraded(await partition.run([43, 44]))
     assert sorted(rows) == [(f"g{g}", 0, step, 2, "model", True) for g in (0, 1) for step in (31, 33)]
     assert upgraded(await partition.run(range(45, 50), silent=[46])) == [], "each row is upgraded once"
+    assert counted() == before + 4
 
 
 async def test_final_rows_of_the_model_and_provisional_rows_are_not_upgraded() -> None:

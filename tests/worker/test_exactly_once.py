@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from prometheus_client import REGISTRY
 
 from glaim_stream.budget import DEFAULT, Budget
 from glaim_stream.decode.dead_letters import InputRecord
@@ -221,6 +222,7 @@ async def test_a_batch_that_arrives_in_the_moment_of_a_fence_is_dropped_like_the
 async def test_a_fenced_owner_publishes_nothing_and_begins_again_from_the_commit() -> None:
     topic = [reading(n, n) for n in range(9)]
     broker = Broker()
+    losses = REGISTRY.get_sample_value("glaim_ownership_losses_total") or 0.0
     ours: list[bool | None] = [True]
     async with bench(broker, topic, ours=ours) as first, bench(broker, topic) as second:
         await first.work(topic[:3])
@@ -236,6 +238,7 @@ async def test_a_fenced_owner_publishes_nothing_and_begins_again_from_the_commit
         await first.work(topic[5:7])
         await first.work(topic[6:9], seeks=first.outlet.next_seeks)
         assert broker.owner is first.outlet
+    assert REGISTRY.get_sample_value("glaim_ownership_losses_total") == losses + 1
     assert len(keys(broker.rows)) == len(set(keys(broker.rows)))
     assert {step for _, step, *_ in broker.rows} == set(range(8))
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from prometheus_client import REGISTRY
 from pydantic import SecretStr
 
 from glaim_stream.settings import Settings
@@ -115,15 +116,39 @@ time.sleep(600)
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
+def learnings(outcome: str) -> float:
+    return REGISTRY.get_sample_value("glaim_form_learnings_total", {"model": MODEL.name, "outcome": outcome}) or 0.0
+
+
+@pytest.mark.parametrize(("chosen", "outcome"), [(True, "placed"), (False, "kept")])
+async def test_a_learning_is_counted_by_its_outcome(
+    chosen: bool, outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = {"rows": 40, "until_ms": 40 * STEP_MS, "digest": "0" * 64, "chosen": chosen, "reason": "it is better"}
+    settings = program(f"print({json.dumps(found)!r})", tmp_path, monkeypatch)
+    before = {each: learnings(each) for each in ("placed", "kept", "failed")}
+    with caplog.at_level("INFO", live_learning.log.name):
+        task = asyncio.create_task(learn_live(settings, RULES, lambda: 1))
+        while "was learned from 40 rows" not in caplog.text:
+            assert not task.done()
+            await asyncio.sleep(0.01)
+        task.cancel()
+    assert {name: learnings(name) - then for name, then in before.items()} == {
+        each: float(each == outcome) for each in ("placed", "kept", "failed")
+    }
+
+
 async def test_a_failure_is_logged_with_its_message_and_costs_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = program('import sys\nsys.exit("no such topic")', tmp_path, monkeypatch)
+    before = learnings("failed")
     task = asyncio.create_task(learn_live(settings, RULES, lambda: 1))
     while "could not be learned" not in caplog.text:
         assert not task.done()
         await asyncio.sleep(0.01)
     assert "exit status 1: no such topic" in caplog.text
+    assert learnings("failed") == before + 1
     task.cancel()
 
 
