@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from glaim_stream.imputers.gaussian.tiles import MOST_CELLS
 from training.errors import NetworkTooSlow
-from training.network.sizes import MOST_CELLS
 
 MINUTES = 10.0  # of training, by default
 WINDOWS = (96, 48, 24)

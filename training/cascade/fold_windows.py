@@ -87,7 +87,7 @@ class FoldWindows:
         self.iterations, self.validation = iterations, validation
         self._windows, self._masks, self._spec = windows, masks, spec
         self._source = windows_on(device, values, windows)
-        self._edges = forms.edges
+        self._fold_of = forms.of
         self._forms = [own_form(form, scale).to(device) for form in forms.folds]
 
     def draw(self, epoch: int, skip: int) -> Iterator[FoldDraw]:
@@ -103,7 +103,7 @@ class FoldWindows:
         """Return the windows `rows` of a batch, filled; NaN at the holes of those without the form."""
         assert isinstance(drawn, FoldDraw)  # drawn by `draw`
         values, observed, truth, hidden = self._source.tensors(drawn, rows)
-        fold = np.searchsorted(self._edges, self._windows.starts[drawn.windows[rows]], side="right") - 1
+        fold = self._fold_of(self._windows.starts[drawn.windows[rows]])
         for each in np.unique(fold):
             chosen = torch.from_numpy(np.flatnonzero(fold == each)).to(values.device)
             with torch.no_grad():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MOST_CELLS = 2_500  # C * T of a network with its own closed form: the inverse covariance then takes 50 MB
+from glaim_stream.imputers.gaussian.tiles import MOST_CELLS
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class GLAIMConfig:
     corrects the prior instead of replacing it, which helps on smooth sensors when training is short.
     `cascade` is not in the paper either: windows arrive filled by the closed form, which the network corrects. With
     `own_form` they arrive as usual, and the network fills them itself by the closed form's plain variant, whose inverse
-    covariance is a part of it (`MOST_CELLS`).
+    covariance is a part of it: 50 MB for a window of `MOST_CELLS`, the most that a closed form covers whole.
     """
 
     num_variables: int

@@ -9,25 +9,15 @@ import numpy as np
 import pytest
 import torch
 
+from tests.training.cascade.samples import WINDOW, series
 from training.cascade import fold_windows
 from training.cascade.fold_windows import FoldWindows
 from training.config import TrainSpec
 from training.data.masks import MaskSpec
-from training.data.series import Series, fit_scale
+from training.data.series import fit_scale
 from training.data.windows import WindowSet
 
-WINDOW, ROWS = 24, 480
 SPEC = TrainSpec(batch_size=8, seed=3)
-
-
-def series() -> Series:
-    rng = np.random.default_rng(0)
-    drive = np.cumsum(rng.standard_normal((2, ROWS)), axis=1) * 0.3
-    values = np.stack([drive, 2 * drive + 0.1 * rng.standard_normal((2, ROWS)), rng.standard_normal((2, ROWS))], axis=1)
-    return Series(
-        ("g", "h"), ("a", "b", "c"), ("", "", ""), 3_600_000 * np.arange(ROWS), values.astype(np.float32), 3600.0,
-        "made", "0",
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +43,7 @@ def test_an_epoch_can_begin_at_any_batch(feed: FoldWindows) -> None:
 def test_each_window_is_filled_by_the_form_of_its_fold(feed: FoldWindows) -> None:
     drawn = next(feed.draw(0, 0))
     values, observed, truth, hidden = feed.tensors(drawn, slice(0, 8))
-    fold = np.searchsorted(feed._edges, feed._windows.starts[drawn.windows], side="right") - 1
+    fold = feed._fold_of(feed._windows.starts[drawn.windows])
     assert len(set(fold)) > 1
     for row, number in enumerate(fold):
         if not drawn.without_form[row]:

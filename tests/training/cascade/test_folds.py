@@ -10,26 +10,17 @@ import numpy as np
 import pytest
 
 from glaim_stream.imputers.gaussian.form import ClosedForm
+from tests.training.cascade.samples import ROWS, WINDOW, series
 from training import closed_form
 from training.cascade import folds
 from training.data.series import Series
 
-WINDOW, ROWS, FOLDS = 24, 480, 4
+FOLDS = 4
 OUTLIER = 1e6
 
 
 def quiet(_: str) -> None:
     pass
-
-
-def series() -> Series:
-    rng = np.random.default_rng(0)
-    drive = np.cumsum(rng.standard_normal((2, ROWS)), axis=1) * 0.3
-    values = np.stack([drive, 2 * drive + rng.standard_normal((2, ROWS)), rng.standard_normal((2, ROWS))], axis=1)
-    return Series(
-        ("g", "h"), ("a", "b", "c"), ("", "", ""), 3_600_000 * np.arange(ROWS), values.astype(np.float32), 3600.0,
-        "made", "0",
-    )  # fmt: skip
 
 
 def test_every_window_belongs_to_one_fold_in_time() -> None:

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from glaim_stream.imputers.gaussian.tiles import MOST_CELLS
 from training import closed_form
 from training.cascade import fold_windows
 from training.data.series import Scale, Series, fit_scale
 from training.network.build import build_network
 from training.network.own_form import OwnForm
-from training.network.sizes import MOST_CELLS, GLAIMConfig
+from training.network.sizes import GLAIMConfig
 
 WINDOW, SENSORS, ROWS = 24, 3, 600
 SIZES = GLAIMConfig(

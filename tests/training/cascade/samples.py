@@ -1,0 +1,19 @@
+"""Two groups of three sensors, from which the forms of folds are fitted."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from training.data.series import Series
+
+WINDOW, ROWS = 24, 480
+
+
+def series() -> Series:
+    rng = np.random.default_rng(0)
+    drive = np.cumsum(rng.standard_normal((2, ROWS)), axis=1) * 0.3
+    values = np.stack([drive, 2 * drive + rng.standard_normal((2, ROWS)), rng.standard_normal((2, ROWS))], axis=1)
+    return Series(
+        ("g", "h"), ("a", "b", "c"), ("", "", ""), 3_600_000 * np.arange(ROWS), values.astype(np.float32), 3600.0,
+        "made", "0",
+    )  # fmt: skip
