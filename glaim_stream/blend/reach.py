@@ -13,10 +13,11 @@ among cells of the same size it matters little. A sensor and size with few score
 that one on all sizes, and those on errors of the normal distribution, for which half-widths are made: without scores
 the factor is 1.
 
-Where a stream differs from the training, errors grow faster with the gap's age than half-widths do. So a factor has a
-second part for each class of gap ages, the same for all sensors and sizes: the point of the scores that are divided by
-the first part. Cells of one gap are right or wrong together, so the point of few long gaps says less of those to come
-than that of as many single cells: the wanted share grows with the age.
+Where a stream differs from the training, errors grow faster with the gap's age than half-widths do, and those of a
+step at which the whole group was silent grow otherwise than those beside readings of other sensors. So a factor has a
+second part for each class of gap ages, with and without such readings, the same for all sensors and sizes: the point of
+the scores that are divided by the first part. Cells of one gap are right or wrong together, so the point of few long
+gaps says less of those to come than that of as many single cells: the wanted share grows with the age.
 
 **Memory.** Scores are counted in blocks of `BLOCK` steps, and the factors of a block follow from the blocks before it.
 A score of block b has the weight MEMORY^(b' - b) in block b' and none after `HORIZON` blocks: nothing older than 95
@@ -53,11 +54,12 @@ PRIOR = 60.0  # number of scores as which the normal distribution counts towards
 LEVEL_LEAN = 30.0  # number of scores as which all levels count towards a level
 SENSOR_LEAN = 15.0  # number of scores as which a level of all sensors counts towards that of one
 AGES = (1, 4, 16)  # steps: upper bounds of the classes of gap ages, without the last
-AGE_COVERAGE = np.array([0.90, 0.91, 0.925, 0.94])  # of the scores of an age, in shares of the first part
+AGE_COVERAGE = np.array([0.91, 0.91, 0.92, 0.93])  # of the scores of an age, in shares of the first part
 AGE_LEAN = 20.0  # number of scores as which all ages count towards one
 LEAST, MOST = 0.25, 16.0
 SIZES = 8  # of half-widths: the lowest holds all half-widths below 2^-8 of the span, the highest all from 2^-2 on
-LEVELS = (len(AGES) + 1) * SIZES  # a class of ages and a size
+_CLASSES = 2 * (len(AGES) + 1)  # of gap ages beside readings of other sensors, and of those where the group was silent
+LEVELS = _CLASSES * SIZES  # a class and a size
 _PER_OCTAVE, _OCTAVES = 6, 6  # bins of scores from 2^-6 to 2^6; the outer ones hold all that lies beyond
 _BINS = 2 * _OCTAVES * _PER_OCTAVE
 _EDGES = 2.0 ** (np.arange(_BINS + 1) / _PER_OCTAVE - _OCTAVES)
@@ -196,28 +198,27 @@ class Reach:
 
 def points(counts: Doubles) -> Doubles:
     """The factors [sensors, levels] of counts [sensors, levels, bins]; none lies below LEAST or above MOST."""
-    by_age = counts.reshape(len(counts), len(AGES) + 1, SIZES, _BINS)
-    counts = by_age.sum(axis=1)
+    by_class = counts.reshape(len(counts), _CLASSES, SIZES, _BINS)
+    counts = by_class.sum(axis=1)
     every = _shares(counts.sum(axis=(0, 1)) + PRIOR * _NORMAL)
     of_size = _quantiles(counts + SENSOR_LEAN * _shares(counts.sum(axis=0) + LEVEL_LEAN * every), COVERAGE)
-    relative = _relative(by_age, of_size)
+    relative = _relative(by_class, of_size)
     leaning = relative + AGE_LEAN * _shares(relative.sum(axis=0) + PRIOR * _NORMAL)
-    of_age = _quantiles(leaning, AGE_COVERAGE[:, None])
-    found = np.clip(of_size[:, None] * of_age[:, None], LEAST, MOST)
+    of_class = _quantiles(leaning, np.tile(AGE_COVERAGE, 2)[:, None])
+    found = np.clip(of_size[:, None] * of_class[:, None], LEAST, MOST)
     return found.reshape(len(counts), LEVELS)
 
 
-def _relative(by_age: Doubles, of_size: Doubles) -> Doubles:
-    """Counts [ages, bins] of the scores in shares of the points of their sensor and size, [sensors, sizes].
+def _relative(by_class: Doubles, of_size: Doubles) -> Doubles:
+    """Counts [classes, bins] of the scores in shares of the points of their sensor and size, [sensors, sizes].
 
     Those of a sensor and size that is nearly always right are left out: rain that is 0 says nothing about the others.
     """
-    ages = len(AGES) + 1
     moved = np.rint(np.log2(of_size) * _PER_OCTAVE).astype(np.int64)
     place = np.clip(np.arange(_BINS) - moved[:, None, :, None], 0, _BINS - 1)
-    place = place + _BINS * np.arange(ages)[:, None, None]
-    used = by_age * (of_size >= LEAST)[:, None, :, None]
-    return np.bincount(place.ravel(), used.ravel(), ages * _BINS).reshape(ages, _BINS).astype(np.float64)
+    place = place + _BINS * np.arange(_CLASSES)[:, None, None]
+    used = by_class * (of_size >= LEAST)[:, None, :, None]
+    return np.bincount(place.ravel(), used.ravel(), _CLASSES * _BINS).reshape(_CLASSES, _BINS).astype(np.float64)
 
 
 def _quantiles(counts: Doubles, wanted: float | Doubles) -> Doubles:
@@ -231,19 +232,21 @@ def _quantiles(counts: Doubles, wanted: float | Doubles) -> Doubles:
     return found
 
 
-def levels(half_widths: Doubles, span: Doubles, gap_age: NDArray[np.integer]) -> Ints:
+def levels(half_widths: Doubles, span: Doubles, gap_age: NDArray[np.integer], silent: NDArray[np.bool_]) -> Ints:
     """The levels of half-widths, int64 [n, ...].
 
     Args:
         half_widths: [n, ..., 2], below and above the value.
         span: [n] of the sensors' readings.
         gap_age: [n], steps.
+        silent: [n], where no sensor of the group was observed at the cell's step.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         size = (half_widths[..., 0] + half_widths[..., 1]) / 2
         level = np.floor(np.log2(size.T / span).T) + SIZES + 1
     found: Ints = np.clip(np.nan_to_num(level, posinf=SIZES - 1, neginf=0.0), 0, SIZES - 1).astype(np.int64)
-    return (found.T + SIZES * np.searchsorted(AGES, gap_age)).T
+    of_class: Ints = np.searchsorted(AGES, gap_age) + (len(AGES) + 1) * silent.astype(np.int64)
+    return (found.T + SIZES * of_class).T
 
 
 def _shares(counts: Doubles) -> Doubles:

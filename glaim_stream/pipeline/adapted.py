@@ -14,7 +14,7 @@ from glaim_stream.pipeline.answers import HoleAnswers
 from glaim_stream.pipeline.asking import Answer
 from glaim_stream.pipeline.widths import NO_WIDTHS, HalfWidths, half_widths
 from glaim_stream.windows.closing import Closed
-from glaim_stream.windows.probes import Probes
+from glaim_stream.windows.probes import Place, Probes
 
 Ints = NDArray[np.int64] | NDArray[np.int32]
 Doubles = NDArray[np.float64]
@@ -68,28 +68,31 @@ def _half_widths(
         window: [holes], of the answer.
         probed: all probe cells of the answer, or none.
     """
-    parts: list[tuple[Ints, Ints, Ints, list[str], Doubles]] = []
+    parts: list[tuple[Ints, Ints, Ints, Ints, Doubles]] = []
+    version: list[str] = []
     form_range = None
-    for imputed, form, at, sensor, gap_age, lag in (
-        (answer.imputed, answer.form, window, cells.sensor, *_columns(answer.closed, row)),
-        (answer.probe_imputed, answer.probe_form, *_probe_columns(answer.probes, probed)),
+    for imputed, form, of, at, gap_age, lag in (
+        (answer.imputed, answer.form, cells, window, *_columns(answer.closed, row)),
+        (answer.probe_imputed, answer.probe_form, probed, *_probe_columns(answer.probes, probed)),
     ):
         if len(at) and imputed is not None:
             deviation = np.full(len(at), np.nan)
             if form is not None and form.deviation is not None:
-                deviation = form.deviation[at, sensor, form.values.shape[2] - 1 - lag]
+                deviation = form.deviation[at, of.sensor, form.values.shape[2] - 1 - lag]
                 form_range = form.trained_range
-            parts.append((sensor, gap_age, lag, [imputed.version[each] for each in at.tolist()], deviation))
+            parts.append((of.sensor, of.place, gap_age, lag, deviation))
+            version += [imputed.version[each] for each in at.tolist()]
     if not parts:
         return NO_WIDTHS, NO_WIDTHS
-    sensor, gap_age, lag, deviation = (np.concatenate([part[place] for part in parts]) for place in (0, 1, 2, 4))
+    sensor, place, gap_age, lag, deviation = (np.concatenate(each) for each in zip(*parts, strict=True))
     found = half_widths(
         sensor,
         gap_age,
         lag == 0,
+        place >= Place.ROW_EDGE,
         tables[answer.model_index],
         partial(tables.for_version, answer.model_index),
-        version=[each for part in parts for each in part[3]],
+        version=version,
         deviation=deviation,
         form_range=form_range,
     )
@@ -101,11 +104,11 @@ def _columns(closed: Closed | None, row: Ints) -> tuple[Ints, Ints]:
     return (row, row) if closed is None else (closed.gap_age[row], closed.lag[row])
 
 
-def _probe_columns(probes: Probes | None, cells: Answers) -> tuple[Ints, Ints, Ints, Ints]:
-    """Window, sensor, gap age and lag of the probe cells, or of none."""
+def _probe_columns(probes: Probes | None, cells: Answers) -> tuple[Ints, Ints, Ints]:
+    """Window, gap age and lag of the probe cells, or of none."""
     if probes is None or len(cells) == 0:
-        return (cells.sensor[:0],) * 4
-    return probes.window, cells.sensor, probes.gap_age, probes.lag
+        return (cells.sensor[:0],) * 3
+    return probes.window, probes.gap_age, probes.lag
 
 
 def _by_row(closed: Closed | None, row: Ints, half: Doubles) -> Doubles | None:

@@ -18,6 +18,7 @@ from glaim_stream.output.sensor_tables import SensorTable
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +34,17 @@ class HalfWidths:
     level: Ints  # [n, 2] (blend.reach)
 
     @classmethod
-    def of(cls, by_model: Doubles, by_form: Doubles, span: Doubles, gap_age: Ints | NDArray[np.int32]) -> HalfWidths:
-        """From half-widths [n, 2] of both kinds, the spans [n] of the sensors' readings in training, and gap ages."""
+    def of(
+        cls, by_model: Doubles, by_form: Doubles, span: Doubles, gap_age: Ints | NDArray[np.int32], silent: Bools
+    ) -> HalfWidths:
+        """From half-widths [n, 2] of both kinds, the spans [n] of the sensors' readings in training, and gap ages.
+
+        `silent` [n] tells where the whole group was silent.
+        """
         of_form = np.where(np.isnan(by_form), by_model, by_form)
         of_model = np.sqrt(np.where(np.isnan(by_model), by_form, by_model)) * np.sqrt(of_form)
         half = np.stack([of_model, of_form], axis=1)
-        return cls(half, levels(half, span, gap_age))
+        return cls(half, levels(half, span, gap_age, silent))
 
     def where(self, rows: slice) -> HalfWidths:
         """Some of the cells."""
@@ -50,13 +56,16 @@ class HalfWidths:
         return self.half[at], self.level[at]
 
 
-NO_WIDTHS = HalfWidths.of(np.empty((0, 2)), np.empty((0, 2)), np.empty(0), np.empty(0, np.int64))  # of no cell
+NO_WIDTHS = HalfWidths.of(
+    np.empty((0, 2)), np.empty((0, 2)), np.empty(0), np.empty(0, np.int64), np.empty(0, np.bool_)
+)  # of no cell
 
 
 def half_widths(
     sensor: Ints | NDArray[np.int32],
     gap_age: Ints | NDArray[np.int32],
-    newest: NDArray[np.bool_],
+    newest: Bools,
+    silent: Bools,
     table: SensorTable,
     table_of: Callable[[str], SensorTable],
     *,
@@ -70,6 +79,7 @@ def half_widths(
         sensor: [n].
         gap_age: [n], steps.
         newest: [n], True at the window's newest step.
+        silent: [n], where no sensor of the group was observed at the cell's step.
         table: the model's sensors.
         table_of: the sensors with the intervals of a version.
         version: of the model that answered for each cell, length n; "" where none did.
@@ -86,4 +96,4 @@ def half_widths(
         by_form[:] = BAND * deviation[:, None]
     ranges = [each for each in (table.trained_range, form_range) if each is not None]
     span = np.max([most - least for least, most in ranges], axis=0)[sensor] if ranges else np.full(len(sensor), np.inf)
-    return HalfWidths.of(by_model, by_form, span, gap_age)
+    return HalfWidths.of(by_model, by_form, span, gap_age, silent)

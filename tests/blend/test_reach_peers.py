@@ -22,7 +22,7 @@ def by_reach() -> Doubles:
     sensor, alone = np.zeros(EACH, np.int64), np.tile([1.0, 0.0], (EACH, 1))
     for step, (half, errors) in enumerate(zip(HALF, ERRORS, strict=True)):
         both = np.repeat(half, 4).reshape(EACH, 2, 2)
-        level = levels(both, np.full(EACH, SPAN), np.ones(EACH, np.int64))
+        level = levels(both, np.full(EACH, SPAN), np.ones(EACH, np.int64), np.zeros(EACH, np.bool_))
         out[step] = half * reach.factors(step, alone, sensor, level[:, 0])
         every = np.stack([errors, np.full(EACH, np.nan)], axis=1)
         reach.learn(step, Scored(sensor, every, both, level, np.zeros(EACH)))

@@ -19,7 +19,7 @@ QUANTILES = {
 NAN = np.nan
 NOT_KNOWN = np.full((1, 2), NAN)
 BY_MODEL, BY_FORM, SPAN = np.array([[1.0, 2.0]]), np.array([[4.0, 4.0]]), np.array([8.0])
-AGE = np.array([1])
+AGE, ALONE = np.array([1]), np.array([False])
 
 
 def table(*, intervals: bool = True) -> SensorTable:
@@ -31,7 +31,7 @@ def table(*, intervals: bool = True) -> SensorTable:
     [([1.0, 0.0, 0.0], [2.0, 2.0**1.5]), ([0.25, 0.0, 0.75], [2.0, 2.0**1.5]), ([0.0, 0.5, 0.5], [4.0, 4.0])],
 )
 def test_a_value_with_a_part_of_the_model_has_half_widths_between_both(weights: list[float], half: list[float]) -> None:
-    found, level = HalfWidths.of(BY_MODEL, BY_FORM, SPAN, AGE).published(np.array([weights]))
+    found, level = HalfWidths.of(BY_MODEL, BY_FORM, SPAN, AGE, ALONE).published(np.array([weights]))
     np.testing.assert_allclose(found, [half])
     assert level.tolist() == [7]
 
@@ -39,9 +39,9 @@ def test_a_value_with_a_part_of_the_model_has_half_widths_between_both(weights: 
 def test_where_one_is_not_known_the_other_stands_in() -> None:
     weights = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     for by_model, by_form, expected in ((NOT_KNOWN, BY_FORM, BY_FORM), (BY_MODEL, NOT_KNOWN, BY_MODEL)):
-        widths = HalfWidths.of(*(np.repeat(each, 2, axis=0) for each in (by_model, by_form, SPAN, AGE)))
+        widths = HalfWidths.of(*(np.repeat(each, 2, axis=0) for each in (by_model, by_form, SPAN, AGE, ALONE)))
         np.testing.assert_allclose(widths.published(weights)[0], [expected[0].tolist()] * 2)
-    assert np.isnan(HalfWidths.of(NOT_KNOWN, NOT_KNOWN, SPAN, AGE).half).all()
+    assert np.isnan(HalfWidths.of(NOT_KNOWN, NOT_KNOWN, SPAN, AGE, ALONE).half).all()
 
 
 def test_half_widths_are_those_of_the_contract_and_of_the_deviation() -> None:
@@ -49,6 +49,7 @@ def test_half_widths_are_those_of_the_contract_and_of_the_deviation() -> None:
         np.array([0, 0, 1, 1]),
         np.array([1, 2, 1, 9]),
         np.array([True, False, True, True]),
+        np.zeros(4, np.bool_),
         table(),
         lambda version: table(intervals=version == "2"),
         version=["2", "2", "2", "3"],
@@ -65,5 +66,5 @@ def test_half_widths_are_those_of_the_contract_and_of_the_deviation() -> None:
 
 def test_a_value_that_no_version_answered_has_the_first_contract_s_half_widths() -> None:
     at = np.array([0])
-    found = half_widths(at, at + 1, at == 0, table(), lambda _: table(intervals=False), version=[""])
+    found = half_widths(at, at + 1, at == 0, at > 0, table(), lambda _: table(intervals=False), version=[""])
     np.testing.assert_allclose(found.half, [[[1.0, 2.0], [1.0, 2.0]]])
