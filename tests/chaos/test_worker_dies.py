@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import time
 
 import pytest
 
+from deploy.cache import CHECKOUT
 from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.kafka.offsets import rebuild_from_metadata
 from tests.chaos.conftest import MakeScenario
 from tests.chaos.harness import wait_for
+from tests.chaos.resting import every_column, plant_messages, steady_plant, uninterrupted
 from tests.chaos.stream import messages
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
@@ -93,3 +97,50 @@ def test_a_worker_stopped_under_load_publishes_nothing_twice(kafka: Kafka, scena
         run.wait(total=len(sent))
     run.stop()
     assert run.end(recompute=True).counts["identical_duplicates"] == 0
+
+
+def test_a_worker_killed_repeatedly_decides_as_before_where_the_network_rests(
+    kafka: Kafka, scenario: MakeScenario
+) -> None:
+    """With batches of a fixed size the network answers to the bit, so every column of every row must be the same."""
+    pytest.importorskip("torch")
+    run = scenario(
+        kafka.bootstrap_servers,
+        f"worker whose network rests for some sensors killed mid-batch, {KILLS} times",
+        model_repository=CHECKOUT / "model_repo",
+        imputer="local",
+        triton_batch=32,
+        triton_fixed_batch=True,
+        model_gain=0.03,
+        partitions=1,
+        commit_interval_s=2,
+    )
+    run.settings.catalogue.write_text(steady_plant())
+    sent = plant_messages(steps=1000, groups=6, seed=5)
+    with run.streaming(sent, rate_per_s=1000):
+        worker = run.worker()
+        run.wait(total=len(sent) * 9 // 20)  # so that a rebuild leaves out the beginning of the topic
+        for _ in range(KILLS):
+            time.sleep(1)  # rows are published, and the commit that covers them comes a second later
+            worker.kill()
+            run.restart(worker)
+            run.wait(additional=len(sent) // 20)
+        run.wait(total=len(sent))
+    saved = run.metric(worker, 'glaim_model_windows_total{model="plant-pump",outcome="saved"}')
+    run.stop()
+    counts = run.end().counts
+    assert (counts["identical_duplicates"] > 0) == (run.settings.delivery == "at_least_once"), "killed mid-batch"
+    rebuilds = re.findall(r"windows rebuilt from \d+ records, offsets (\d+) to", worker.log.read_text())
+    assert len(rebuilds) >= KILLS
+    assert all(int(first) > 0 for first in rebuilds), "a rebuild must read a part of the topic, not all of it"
+
+    (records,) = read_topic(run.settings, run.settings.input_topic).values()
+    expected = asyncio.run(uninterrupted(run.settings, records))
+    some = [block for block, resting in expected.resting.items() if 0 < resting.sum() < len(resting)]
+    assert len(some) > KILLS, f"the network must rest for some sensors and answer for others: {expected.resting}"
+    output = read_topic(run.settings, run.settings.output_topic)
+    found = every_column(record.value for part in output.values() for record in part)
+    assert found.keys() == expected.rows.keys()
+    different = [(row, found[key]) for key, row in expected.rows.items() if found[key] != row]
+    assert not different, f"{len(different)} of {len(found)} rows differ, the first: {different[:2]}"
+    assert saved > 0, "the last worker has called the network for every window"
