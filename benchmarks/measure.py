@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,11 +45,23 @@ class Rate:
         return self.readings / self.cpu_s
 
 
-def run(engine: Engine, job: Job, *, cores: set[int] | None, warm_up_s: float, seconds: float) -> Rate:
-    """Run the engine on `cores` for `seconds` after its warm-up, or until the end of the topic."""
+def run(
+    engine: Engine,
+    job: Job,
+    *,
+    cores: set[int] | None,
+    warm_up_s: float,
+    seconds: float,
+    at_end: Callable[[], object] = lambda: None,
+) -> Rate:
+    """Run the engine on `cores` for `seconds` after its warm-up, or until the end of the topic.
+
+    `at_end` is called then, while the engine's process is still there.
+    """
     make_topic(job.servers, job.output_topic, job.load.partitions)
     with started(engine, job, cores) as process:
         cpu = _watch(process, job, warm_up_s + seconds)
+        at_end()
     outputs = read_topic(job.servers, job.output_topic, job.load.partitions)
     return _rate(engine, engine.readings_after(job, outputs), outputs, cpu, warm_up_s)
 

@@ -5,25 +5,33 @@ The readings are those of the simulated plant, because how often the network pay
 
 from __future__ import annotations
 
+import re
+import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.bench import Bench, Plan, Result
 from benchmarks.delays import delay_of
 from benchmarks.engines.glaim import Glaim
+from benchmarks.left_out import Estimates, common, estimates, mean_error
 from benchmarks.load import FIRST_STEP_MS, Load, Step
 from benchmarks.measure import run
+from benchmarks.topics import read_topic
+from deploy.ports import LOOPBACK, choose_port
 from deploy.triton import triton_from_environment
 from glaim_stream.feed.plant import SENSORS, STEP_MS, STEPS_PER_DAY, simulate
 
 MODEL = "plant-pump"
 GAIN = 0.1
 PLANTS = 40
+WINDOW = 96  # steps; estimates count from the first whole window on
 REPOSITORY = Path(__file__).parent.parent / "model_repo"
 _NETWORK = {"GLAIM_IMPUTER": "triton", "GLAIM_TRITON_DEADLINE_S": "60"}  # no rung below it
 
@@ -52,36 +60,59 @@ class PlantLoad(Load):
     model: str = MODEL
     step_ms: int = STEP_MS
 
+    @property
+    def names(self) -> list[str]:
+        """The groups."""
+        return [f"station-{group:04d}" for group in range(self.groups)]
+
+    def truth(self, steps: int) -> NDArray[np.float64]:
+        """The readings of the first steps with those that are left out, [groups, sensors, steps]."""
+        plant = simulate(steps / STEPS_PER_DAY, groups=self.groups, seed=7)
+        return plant.values.astype(np.float64).round(3)
+
     def _steps(self) -> Iterator[Step]:
         random = np.random.default_rng(7)
         steps = int(self.readings / self.readings_per_step * 1.02) + 8  # by chance fewer may be missing
-        names = [f"station-{group:04d}" for group in range(self.groups)]
-        plant = simulate(steps / STEPS_PER_DAY, groups=self.groups, seed=7)
+        names, truth = self.names, self.truth(steps)
         for step in range(steps):
-            values = plant.values[:, :, step].astype(np.float64)
+            values = truth[:, :, step]
             present = (random.random(values.shape) >= self.missing).tolist()
             rows = [
                 (name, list(compress(zip(self.sensors, row, strict=True), seen)))
-                for name, row, seen in zip(names, values.round(3).tolist(), present, strict=True)
+                for name, row, seen in zip(names, values.tolist(), present, strict=True)
             ]
             yield step, FIRST_STEP_MS + step * self.step_ms, rows
 
 
 def whole(bench: Bench, plan: Plan, poll_records: int) -> Result:
-    """Measure the rate that the worker sustains, each way, and the delay at half of it.
+    """Measure the rate that the worker sustains, each way, the errors of its rows, and the delay at half of the rate.
 
     Triton shares the broker's core.
     """
     result: Result = {"whole_model": MODEL}
+    found: dict[str, Estimates] = {}
     with triton_from_environment(REPOSITORY, models=[MODEL], environment={"OMP_NUM_THREADS": "1"}) as triton:
         for name, way in WAYS.items():
-            settings = {"GLAIM_TRITON": triton.grpc_url, "GLAIM_MODEL_REPOSITORY": str(REPOSITORY), **way.settings}
+            port = choose_port()
+            settings = {
+                "GLAIM_TRITON": triton.grpc_url,
+                "GLAIM_MODEL_REPOSITORY": str(REPOSITORY),
+                "GLAIM_METRICS_HOST": LOOPBACK,
+                "GLAIM_METRICS_PORT": str(port),
+                **way.settings,
+            }
             engine = Glaim(name, min(poll_records, way.most_records), settings)
             load = PlantLoad(int((plan.seconds + plan.warm_up_s) * way.expected_per_s))
             topic, filled = bench.fill(load, f"{name}-readings")
-            rate = run(engine, bench.job(load, filled, topic, name), cores=bench.engine_core,
-                       warm_up_s=plan.warm_up_s, seconds=plan.seconds)  # fmt: skip
+            job, pages = bench.job(load, filled, topic, name), list[str]()
+            rate = run(engine, job, cores=bench.engine_core, warm_up_s=plan.warm_up_s, seconds=plan.seconds,
+                       at_end=partial(_read_metrics, port, pages))  # fmt: skip
             bench.console.print(f"{name}: {rate.per_s:,.0f}/s over {rate.seconds:.1f} s")
+            output = (each.value for each in read_topic(job.servers, job.output_topic, load.partitions))
+            found[name] = estimates(output, step_ms=load.step_ms, from_step=WINDOW)
+            saved = saved_share(pages[0])
+            if saved is not None:
+                result[f"{name}_windows_saved"] = round(saved, 3)
             delay = delay_of(bench, plan, engine, load, rate.per_s / 2, f"{name}-latency")
             result |= {
                 f"{name}_per_s": round(rate.per_s),
@@ -90,4 +121,28 @@ def whole(bench: Bench, plan: Plan, poll_records: int) -> Result:
                 f"{name}_latency_ms_p99": delay.p99_ms,
                 f"{name}_latency_at_per_s": round(delay.per_s),
             }
-    return result
+    return result | _errors(found)
+
+
+def _errors(found: Mapping[str, Estimates]) -> Result:
+    """The errors of each way on the estimates that all ways have made, and their number."""
+    keys, load = common(found.values()), PlantLoad(0)
+    truth = load.truth(max((key[2] for key in keys), default=0) + 1)
+    errors = {name: mean_error(way, keys, truth, load.names, list(load.sensors)) for name, way in found.items()}
+    return {"whole_estimates": len(keys)} | {
+        f"{name}_error": None if error is None else round(error, 4) for name, error in errors.items()
+    }
+
+
+def saved_share(page: str) -> float | None:
+    """The share of the windows of a page of metrics for which the network was not called; None if none is counted."""
+    counts = {
+        outcome: float(value)
+        for outcome, value in re.findall(r'^glaim_model_windows_total\{.*outcome="(\w+)"\} (\S+)$', page, re.MULTILINE)
+    }
+    return counts["saved"] / (counts["called"] + counts["saved"]) if counts else None
+
+
+def _read_metrics(port: int, pages: list[str]) -> None:
+    with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/metrics", timeout=30) as answer:
+        pages.append(answer.read().decode())
