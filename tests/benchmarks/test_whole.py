@@ -76,4 +76,5 @@ def test_the_share_of_saved_windows_is_that_of_the_metrics() -> None:
         'glaim_model_windows_created{model="plant-pump",outcome="saved"} 1.7e+09\n'
     )
     assert saved_share(page) == 0.75
+    assert saved_share(page.replace("30.0", "0.0").replace("90.0", "0.0")) is None, "it may not rest"
     assert saved_share("# TYPE glaim_model_windows_total counter\n") is None
