@@ -6,7 +6,7 @@ the time of day. The level is left in; it is free in every window.
 *Scale.* The trained one of each sensor, which keeps what a calm window is worth. A window that varies far more or far
 less than any in training comes from a group of another kind, and is scaled by its own deviation. With `by_window` every
 window is, which suits groups whose sensors differ in their scales. A deviation over fewer than `LEAST_CELLS` cells, or
-next to nothing, is no scale: the trained one holds, times the factor by which the window's other sensors differ.
+next to nothing, is no scale: the trained one holds, times the median factor by which the window's other sensors differ.
 
 *Logarithm.* An answer is the exponential of the mean of the logarithm, which is the median, not the mean, of the value.
 The mean would be larger by exp(variance / 2), which grows without bound where little is known; the median is as likely
@@ -123,8 +123,8 @@ class Transform:
         chosen = valid if self.by_window else valid & far
         if not chosen.any():
             return np.broadcast_to(self.scale, own.shape)
-        ratio = np.where(valid, own / self.scale, np.nan)
-        ratio = np.where(chosen, ratio, np.nan)
+        # Sensors whose own trained scale holds count as 1: one that is stuck says nothing about all the others.
+        ratio = np.where(chosen, own / self.scale, np.where(valid, 1.0, np.nan))
         factor = np.ones(len(out))
         some = chosen.any(axis=1)
         factor[some] = np.nanmedian(ratio[some], axis=1)

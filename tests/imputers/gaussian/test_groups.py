@@ -102,6 +102,18 @@ def test_a_silent_sensor_of_a_stranger_is_declined(alike: Fitted) -> None:
     assert np.isnan(found.deviation[:, 1]).all()
 
 
+def test_a_stuck_sensor_does_not_scale_the_others(alike: Fitted) -> None:
+    cut, _ = windows(series(300, seed=5), 20)
+    cut[:, 0] = cut[:, 0].mean(axis=1, keepdims=True) + 1e-4 * np.sin(np.arange(STEPS))
+    observed = np.ones(cut.shape, np.bool_)
+    observed[:, 1, 3:] = False  # too few readings for a scale of its own
+    _, scales = alike.form.variants[0].transform.forward(cut, observed, None)
+    trained = alike.form.variants[0].transform.scale
+    assert (scales[:, 0] < 1e-2 * trained[0]).all()
+    assert (scales[:, 1] > 0.4 * trained[1]).all()
+    assert (scales[:, 2] == trained[2]).all()
+
+
 def test_two_equal_cells_are_no_scale(unlike: Fitted) -> None:
     values = np.zeros((1, 3, STEPS))
     values[:, :, 4:6] = 3.0
