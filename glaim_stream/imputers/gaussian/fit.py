@@ -116,8 +116,9 @@ def fit(
     if not len(windows):
         raise ModelError("a closed form needs readings in its training rows, found none")
     phase = phase_for(step_ms, timezone)
+    distance = CONSTANTS.default_distance if span < steps else 0.0
     candidates = {
-        name: Candidate(name, transform, Moments(len(sensors), span), phase, step_ms)
+        name: Candidate(name, transform, Moments(len(sensors), span), phase, step_ms, distance=distance)
         for name, transform in transforms(training, windows, phase).items()
         if name == PLAIN or not only_plain
     }
@@ -157,6 +158,7 @@ def fit(
         weights=weights,
         shrinkage={name: candidates[name].shrinkage for name in weights},
         ridge={name: candidates[name].ridge for name in weights},
+        distance={name: candidates[name].distance for name in weights},
         calibration=final.calibration,
         choices=0 if validation is None else validation.choices,
         kinds=special,

@@ -10,7 +10,7 @@ The level is declined then: the long-run level of a group at 10 is no value for 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,14 @@ class Levels:
         stranger = np.logical_and(known.any(axis=1), ~usable.any(axis=1))
         level[np.logical_and(stranger[:, None], ~known)] = np.nan
         return level, variance
+
+    def kept_apart(self, distance: float) -> Levels:
+        """Return levels whose covariances are reduced by a share."""
+        if not distance:
+            return self
+        reduced = (1.0 - distance) * self.covariance
+        np.fill_diagonal(reduced, np.diagonal(self.covariance))
+        return replace(self, covariance=reduced)
 
     def slopes(self, level: Doubles, known: Bools, sensor: int) -> Doubles:
         """Return the derivatives [C] of a silent sensor's expected level by the levels of one window.

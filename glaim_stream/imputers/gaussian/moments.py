@@ -1,11 +1,13 @@
 """The covariance of the cells of a window, from windows with holes.
 
 Each sensor's mean over the window is taken off first; what is left of the level is free again later, by a large
-constant. Moments are pairwise: a pair of cells counts in the windows in which both were observed. Two regularisers:
+constant. Moments are pairwise: a pair of cells counts in the windows in which both were observed. Three regularisers:
 
 - *Shrinkage* towards the average over lags: the covariance of two cells of sensors a and b then depends on their
   distance in steps alone (block Toeplitz). It has C * C * (2T - 1) numbers instead of D * D / 2.
 - *A ridge*, the share of a cell's variance that no other cell explains.
+- *A distance*, the share by which the covariances of different sensors are reduced. With hundreds of sensors and few
+  independent windows, much of what sensors seem to share is noise, while each one's own past is known well.
 
 Pairwise moments need not be positive definite; negative eigenvalues are set to the ridge. Lags at which two sensors
 were never observed together (a sensor that reports once an hour) are interpolated between their neighbours. A sensor
@@ -68,7 +70,7 @@ class Moments:
                 self._pairs += seen.T @ seen
         self.windows += len(values)
 
-    def covariance(self, *, shrinkage: float, ridge: float) -> Doubles:
+    def covariance(self, *, shrinkage: float, ridge: float, distance: float = 0.0) -> Doubles:
         """Return a positive definite covariance [D, D] of windows less their levels, in numbers that float32 holds.
 
         Rounding changes each number by 6e-8 of a cell's variance at most. As independent errors, these move an
@@ -77,6 +79,7 @@ class Moments:
         Args:
             shrinkage: share of the average over lags, in [0, 1].
             ridge: added to the diagonal, in variances of a cell; above 0.
+            distance: share by which covariances of different sensors are reduced, in [0, 1].
 
         Raises:
             ValueError: there are no windows.
@@ -88,7 +91,7 @@ class Moments:
         floor = ridge * by_sensor.repeat(self.steps)
         if shrinkage not in self._clipped and not _is_positive(mixed + np.diag(floor / 2)):
             self._clipped[shrinkage] = _without_negative_eigenvalues(mixed)
-        matrix = self._clipped.get(shrinkage, mixed)
+        matrix = kept_apart(self._clipped.get(shrinkage, mixed), self.sensors, distance)
         return (matrix + np.diag(floor)).astype(np.float32).astype(np.float64)
 
     def level_variance(self, *, shrinkage: float) -> Doubles:
@@ -141,6 +144,18 @@ class Moments:
             out[:, early, :, late] = mean[:, :, lag]
             out[:, late, :, early] = mean[:, :, lag].T
         return out.reshape(self._products.shape)
+
+
+def kept_apart(covariance: Doubles, sensors: int, distance: float) -> Doubles:
+    """Return a covariance [D, D] in which those of different sensors are reduced by a share; it stays positive."""
+    if not distance:
+        return covariance
+    steps = len(covariance) // sensors
+    out = (1.0 - distance) * covariance
+    for place in range(sensors):
+        block = slice(place * steps, (place + 1) * steps)
+        out[block, block] = covariance[block, block]
+    return out
 
 
 def with_free_levels(covariance: Doubles, variance: Doubles) -> Doubles:

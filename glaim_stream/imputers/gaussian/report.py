@@ -35,6 +35,7 @@ class Report:
     weights: dict[str, float]
     shrinkage: dict[str, float]
     ridge: dict[str, float]
+    distance: dict[str, float]
     calibration: float
     choices: int
     kinds: dict[str, Kind]

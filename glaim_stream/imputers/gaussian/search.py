@@ -24,6 +24,8 @@ from glaim_stream.imputers.gaussian.variant import Variant
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Place = tuple[float, float, float]  # shrinkage, ridge, distance
+Grid = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Constants:
 
     default_shrinkage, default_ridge: without validation, and where the search begins.
     shrinkages, ridges: the values that are tried.
+    distances, default_distance: the same, where there are so many sensors that the form covers a part of the window;
+        0 elsewhere.
     training_windows: most windows whose moments are taken.
     search_windows, weight_windows: validation windows for shrinkage and ridge, and for everything else, at most.
     case_weights: of the cases, where one number is made of their errors; the newest steps of all sensors count half,
@@ -47,6 +51,8 @@ class Constants:
     default_ridge: float = 1e-2
     shrinkages: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7, 0.9)
     ridges: tuple[float, ...] = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
+    distances: tuple[float, ...] = (0.0, 0.1, 0.3, 0.5, 0.7)
+    default_distance: float = 0.3
     training_windows: int = 12_000
     search_windows: int = 32
     weight_windows: int = 128
@@ -67,6 +73,7 @@ CONSTANTS: Final = Constants()
 class Candidate:
     """A variant before its constants are chosen: its transformation and the moments of transformed windows.
 
+    distance: share by which covariances of different sensors are reduced, and those of their levels.
     evened: whether all windows count as if they had the same deviation.
     """
 
@@ -77,9 +84,19 @@ class Candidate:
     step_ms: int
     shrinkage: float = CONSTANTS.default_shrinkage
     ridge: float = CONSTANTS.default_ridge
+    distance: float = 0.0
     evened: bool = False
     _levels: tuple[Windows, Levels] | None = field(default=None, repr=False)
-    _kept: tuple[Windows, float, float, Variant] | None = field(default=None, repr=False)
+    _kept: tuple[Windows, Place, Variant] | None = field(default=None, repr=False)
+
+    @property
+    def constants(self) -> Place:
+        """Shrinkage, ridge and distance."""
+        return self.shrinkage, self.ridge, self.distance
+
+    @constants.setter
+    def constants(self, values: Place) -> None:
+        self.shrinkage, self.ridge, self.distance = values
 
     def bins(self, windows: Windows) -> NDArray[np.int64] | None:
         """Phases [n, L] of windows, if there is a profile."""
@@ -102,22 +119,22 @@ class Candidate:
     def variant(self, windows: Windows) -> Variant:
         """Return the variant; its levels are those of the windows."""
         if self._kept is not None:
-            kept, shrinkage, ridge, variant = self._kept
-            if kept is windows and (shrinkage, ridge) == (self.shrinkage, self.ridge):
+            kept, constants, variant = self._kept
+            if kept is windows and constants == self.constants:
                 return variant
         if self._levels is None or self._levels[0] is not windows:
             self._levels = windows, self._levels_of(windows)
         return Variant(
             self.name,
             self.transform,
-            self._levels[1],
-            self.moments.covariance(shrinkage=self.shrinkage, ridge=self.ridge),
+            self._levels[1].kept_apart(self.distance),
+            self.moments.covariance(shrinkage=self.shrinkage, ridge=self.ridge, distance=self.distance),
             self.moments.level_variance(shrinkage=self.shrinkage),
         )
 
     def keep(self, windows: Windows, variant: Variant) -> None:
         """Let `variant` return this one, whose covariance may be inverted already, for these constants and windows."""
-        self._kept = windows, self.shrinkage, self.ridge, variant
+        self._kept = windows, self.constants, variant
 
     def _levels_of(self, windows: Windows) -> Levels:
         moved, _ = self.transform.forward(windows.values, windows.observed, self.bins(windows))
@@ -176,9 +193,10 @@ def log_error(errors: Mapping[str, Doubles]) -> float:
 def choose_constants(
     candidate: Candidate, training: Windows, validation: Validation, most: int, base: Candidate | None = None
 ) -> float:
-    """Set shrinkage and ridge of a candidate; return the weighted mean logarithm of its squared errors.
+    """Set shrinkage, ridge and distance of a candidate; return the weighted mean logarithm of its squared errors.
 
-    The search moves over the grid of both, one step in one of them at a time, while that lowers the error.
+    The search moves over the grid of them, one step in one of them at a time, while that lowers the error. A candidate
+    without a distance keeps none.
 
     Args:
         candidate: whose constants are chosen.
@@ -187,38 +205,40 @@ def choose_constants(
         most: number of validation windows.
         base: a candidate from whose constants the search begins; by default it begins with the best default.
     """
-    known: dict[tuple[int, int], float] = {}
+    begin = candidate if base is None else base
+    tried = CONSTANTS.shrinkages, CONSTANTS.ridges, CONSTANTS.distances if begin.distance else (0.0,)
+    known: dict[tuple[int, ...], float] = {}
 
-    def score(place: tuple[int, int]) -> float:
+    def score(place: tuple[int, ...]) -> float:
         if place not in known:
             validation.choices += 1
-            candidate.shrinkage, candidate.ridge = CONSTANTS.shrinkages[place[0]], CONSTANTS.ridges[place[1]]
+            candidate.constants = _constants(tried, place)
             variant = candidate.variant(training)
             known[place] = log_error(validation.errors(variant, candidate, most))
             if known[place] == min(known.values()):
                 candidate.keep(training, variant)
         return known[place]
 
-    begin = candidate if base is None else base
-    place = CONSTANTS.shrinkages.index(begin.shrinkage), CONSTANTS.ridges.index(begin.ridge)
+    place = tuple(values.index(value) for values, value in zip(tried, begin.constants, strict=True))
     while True:
-        best = min(_around(place), key=score)
+        best = min(_around(place, tried), key=score)
         if score(best) >= score(place):
             break
         place = best
-    candidate.shrinkage, candidate.ridge = CONSTANTS.shrinkages[place[0]], CONSTANTS.ridges[place[1]]
+    candidate.constants = _constants(tried, place)
     return score(place)
 
 
-def _around(place: tuple[int, int]) -> list[tuple[int, int]]:
+def _constants(tried: Grid, place: tuple[int, ...]) -> Place:
+    shrinkage, ridge, distance = (values[at] for values, at in zip(tried, place, strict=True))
+    return shrinkage, ridge, distance
+
+
+def _around(place: tuple[int, ...], tried: Grid) -> list[tuple[int, ...]]:
     """Return the places of the grid that differ by one step in one of the constants."""
-    shrinkage, ridge = place
-    near = [(shrinkage, ridge - 1), (shrinkage, ridge + 1), (shrinkage - 1, ridge), (shrinkage + 1, ridge)]
-    return [
-        (first, second)
-        for first, second in near
-        if 0 <= first < len(CONSTANTS.shrinkages) and 0 <= second < len(CONSTANTS.ridges)
-    ]
+    ways = [(which, step) for which in (1, 0, 2) for step in (-1, 1)]  # of equal errors the first one counts
+    near = [(*place[:which], place[which] + step, *place[which + 1 :]) for which, step in ways]
+    return [each for each in near if all(0 <= at < len(values) for at, values in zip(each, tried, strict=True))]
 
 
 def choose_weights(errors: dict[str, dict[str, Doubles]], plain: str, validation: Validation) -> dict[str, float]:

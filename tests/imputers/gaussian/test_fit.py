@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from glaim_stream.imputers.gaussian import tiles
+from glaim_stream.imputers.gaussian import fit as fit_module
+from glaim_stream.imputers.gaussian import search, tiles
+from glaim_stream.imputers.gaussian.candidates import PLAIN
 from glaim_stream.imputers.gaussian.fit import Fitted
 from glaim_stream.imputers.gaussian.hiding import CASES, hidden_cells
 from glaim_stream.imputers.gaussian.inverse import inverse
 from glaim_stream.imputers.gaussian.report import INTERPOLATION, LAST_VALUE, MIX
+from glaim_stream.imputers.gaussian.search import CONSTANTS
 from glaim_stream.imputers.gaussian.series import Series
 from glaim_stream.imputers.gaussian.simplex import convex_weights
 from glaim_stream.imputers.gaussian.tiles import span_for, tiles_of
@@ -151,3 +156,24 @@ def test_many_sensors_are_covered_by_shorter_windows(monkeypatch: pytest.MonkeyP
     some = short.fill(cut, observed, end_ms, asked=asked)
     np.testing.assert_allclose(some.mean[:, :, asked], answer.mean[:, :, asked], rtol=1e-9)
     np.testing.assert_allclose(some.deviation[:, :, asked], answer.deviation[:, :, asked], rtol=1e-6)
+
+
+def test_what_many_sensors_share_is_reduced_where_it_is_mostly_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(6)
+    alone = np.cumsum(rng.normal(size=(30, 500)), axis=1)[None]  # nothing in common, and as many cells as rows
+    monkeypatch.setattr(tiles, "MOST_CELLS", 30 * 12)
+
+    def error(default: float) -> float:
+        for module in (fit_module, search):
+            monkeypatch.setattr(module, "CONSTANTS", replace(CONSTANTS, default_distance=default))
+        found = fitted(alone[:, :, :350], only_numbers=True, only_plain=True)
+        assert (found.report.distance[PLAIN] > 0) == (default > 0)
+        cut, end_ms = windows(alone[:, :, 350:], 20)
+        observed = ~hidden_cells("random", np.ones(cut.shape, np.bool_))
+        mean = found.form.fill(cut, observed, end_ms).mean
+        assert found.form.span == 12
+        return float(np.square(mean - cut)[~observed].mean())
+
+    assert error(CONSTANTS.default_distance) < 0.8 * error(0.0)
+    monkeypatch.undo()
+    assert set(fitted(alone[:, :3]).report.distance.values()) == {0.0}

@@ -133,3 +133,13 @@ def test_a_window_that_hardly_varies_is_not_blown_up() -> None:
     calm = at_equal_deviations(without_level(values, observed) * 1e-6, observed)
     assert np.abs(calm).max() < 1e-4
     assert not at_equal_deviations(np.full((2, C, T), 3.0), np.zeros((2, C, T), np.bool_)).any()
+
+
+def test_a_distance_reduces_what_sensors_share_and_leaves_each_ones_own_past() -> None:
+    values, observed = windows(300, 4, missing=0.1)
+    moments = Moments(C, T)
+    moments.add(values, observed)
+    near, apart = (moments.covariance(shrinkage=0.5, ridge=1e-3, distance=share) for share in (0.0, 0.3))
+    np.testing.assert_allclose(apart[:T, T:], 0.7 * near[:T, T:], rtol=1e-6)
+    np.testing.assert_array_equal(apart[:T, :T], near[:T, :T])
+    assert np.linalg.eigvalsh(apart).min() > 0
