@@ -38,6 +38,7 @@ from glaim_stream.imputers.gaussian.search import (
     choose_weights,
 )
 from glaim_stream.imputers.gaussian.series import Series, Windows
+from glaim_stream.imputers.gaussian.silent_parts import choose_levels
 from glaim_stream.imputers.gaussian.tiles import span_for
 
 Doubles = NDArray[np.float64]
@@ -126,7 +127,7 @@ def fit(
     lookback = -steps if training_rows is None else steps // 2
     validation = _validation(series, cut, lookback, steps, kinds)
     weights = {PLAIN: 1.0} if validation is None else _chosen(candidates, windows, validation, span)
-    form = _form(candidates, weights, windows, training, sensors, steps, kinds)
+    form = choose_levels(_form(candidates, weights, windows, training, sensors, steps, kinds), validation)
     errors: dict[str, dict[str, float]] = {}
     if validation is not None:
         found = check(form, validation)
@@ -147,6 +148,7 @@ def fit(
         variants=tuple(each.filled_from(recent) for each in final.variants),
         calibration=form.calibration,
         carried_deviation=form.carried_deviation,
+        carried_levels=form.carried_levels,
     )
     special: dict[str, Kind] = {
         name: kind for name, kind in zip(sensors, final.kinds, strict=True) if kind is not Kind.NUMBER

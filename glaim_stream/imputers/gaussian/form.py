@@ -71,6 +71,8 @@ class ClosedForm:
     swing: float64 [C], the widest range of a training window.
     carried_deviation: float64 [C], of a carried value.
     until_ms: end of the newest row of the fit; None if it is unknown.
+    carried_levels: whether a sensor that is silent in a part of a window takes its last value before it as its level
+        there, instead of what the levels of the others say.
     """
 
     sensors: tuple[str, ...]
@@ -88,6 +90,7 @@ class ClosedForm:
     swing: Doubles
     carried_deviation: Doubles
     until_ms: int | None = None
+    carried_levels: bool = True
 
     @cached_property
     def digest(self) -> str:
@@ -226,8 +229,10 @@ class ClosedForm:
         return mean, deviation, without
 
     def neighbours(self, values: Doubles, complete: Bools) -> Doubles | None:
-        """Return values [n, C, T] for sensors that are silent in a part of a window; None where windows stay whole."""
-        return None if self.span == self.steps else carried_value(values, complete)
+        """Return values [n, C, T] for sensors that are silent in a part of a window; None if they need none."""
+        if self.span == self.steps or not self.carried_levels:
+            return None
+        return carried_value(values, complete)
 
     def part(self, values: Doubles, complete: Bools, neighbours: Doubles | None, cut: slice) -> tuple[Doubles, Bools]:
         """Return the steps `cut` of windows and of their observed cells, as the variants get them."""

@@ -37,6 +37,7 @@ def pack(form: ClosedForm) -> Arrays:
         if variant.transform.profile is not None:
             arrays[f"{place}.transform.profile"] = variant.transform.profile
     phase = form.phase
+    levels = {} if form.carried_levels else {"carried_levels": False}  # absent: as before there was a choice
     return with_text(
         arrays,
         {
@@ -50,7 +51,8 @@ def pack(form: ClosedForm) -> Arrays:
             "phase": phase and {"period_ms": phase.period_ms, "bins": phase.bins, "zone": phase.zone},
             "calibration": form.calibration,
             "until_ms": form.until_ms,
-        },
+        }
+        | levels,
     )
 
 
@@ -77,6 +79,7 @@ def unpack(arrays: Arrays) -> dict[str, Any]:
             "phase": text["phase"] and Phase(**text["phase"]),
             "calibration": text["calibration"],
             "until_ms": text.get("until_ms"),
+            "carried_levels": text.get("carried_levels", True),
         }
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"a closed form's arrays do not fit one another: {error!r}") from error

@@ -11,6 +11,7 @@ from glaim_stream.imputers.gaussian import fit as fit_module
 from glaim_stream.imputers.gaussian import search, tiles
 from glaim_stream.imputers.gaussian.candidates import PLAIN
 from glaim_stream.imputers.gaussian.fit import Fitted
+from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.gaussian.hiding import CASES, hidden_cells
 from glaim_stream.imputers.gaussian.inverse import inverse
 from glaim_stream.imputers.gaussian.report import INTERPOLATION, LAST_VALUE, MIX
@@ -177,3 +178,16 @@ def test_what_many_sensors_share_is_reduced_where_it_is_mostly_noise(monkeypatch
     assert error(CONSTANTS.default_distance) < 0.8 * error(0.0)
     monkeypatch.undo()
     assert set(fitted(alone[:, :3]).report.distance.values()) == {0.0}
+
+
+def test_silent_parts_take_their_level_from_the_others_where_these_tell_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(7)
+    swing = np.sin(2 * np.pi * np.arange(900) / 48)  # a value of half a swing ago says nothing
+    alike = swing * rng.uniform(1, 3, (6, 1)) + 0.1 * rng.normal(size=(6, 900))
+    alone = np.cumsum(rng.normal(size=(6, 900)), axis=1)
+    monkeypatch.setattr(tiles, "MOST_CELLS", 6 * 8)
+    for values, carried in ((alike, False), (alone, True)):
+        form = fitted(values[None], steps=96, only_numbers=True, only_plain=True).form
+        assert form.span == 8
+        assert form.carried_levels is carried
+        assert ClosedForm.from_bytes(form.to_bytes(), "form").carried_levels is carried
