@@ -5,12 +5,13 @@
 
 Each alternative is fitted to the first 70 % of the rows of a data set and fills windows of 96 steps of the last 20 %:
 
-- `product`: the closed form as it ships, but for numbers alone: it chooses its variants, and its span by size
-- `plain`: its plain variant, with that span
-- `span-N`: the plain variant over the nearest N steps
-- `lags`, `pairs`: the plain variant with moments that are averaged by lag (block Toeplitz), or not at all
-- `carried`: the plain variant, whose silent parts take the last value before them as their level
-- `no distance`: the plain variant, with the covariances of different sensors as they were estimated
+- `product`: the closed form as it ships, but for numbers alone; its fit searches constants, variants and more
+- `plain`: its plain variant alone, with the same search
+- `defaults`: the plain variant with the constants where the search begins; the following change one thing of it
+- `span-N`: the nearest N steps
+- `lags`, `pairs`: moments that are averaged by lag (block Toeplitz), or not at all
+- `no distance`: the covariances of different sensors as they were estimated
+- `carried`: a sensor that is silent in a part of a window takes the last value before it as its level there
 - `factors-K`: K factors with all 96 steps (`low_rank.py`)
 - `clusters`: closed forms of about 25 sensors that go together, with all 96 steps
 - `interpolation`, `last value`
@@ -30,12 +31,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy is imported: one c
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -48,12 +46,13 @@ from rich.table import Table
 from benchmarks import machine
 from benchmarks.gaussian import simulated
 from benchmarks.low_rank import Factors
-from glaim_stream.imputers.gaussian import fit as fit_module
-from glaim_stream.imputers.gaussian import search
+from glaim_stream.imputers.gaussian.candidates import PLAIN, transforms
+from glaim_stream.imputers.gaussian.fit import fit
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.gaussian.hiding import hidden_cells
-from glaim_stream.imputers.gaussian.kinds import carried_value
+from glaim_stream.imputers.gaussian.kinds import Kind, carried_value
 from glaim_stream.imputers.gaussian.moments import Moments
+from glaim_stream.imputers.gaussian.relations import Relations
 from glaim_stream.imputers.gaussian.search import CONSTANTS, Candidate, Validation, log_error
 from glaim_stream.imputers.gaussian.series import Series
 from glaim_stream.imputers.gaussian.tiles import span_for
@@ -70,6 +69,7 @@ CASES = ("blocks", "single", "silent", "newest")
 NEWEST, NEWEST_SHARE = 8, 0.2
 CLUSTER = 26  # sensors at most: 2,496 cells
 _FACTOR_WINDOWS, _FACTOR_RIDGES = 3_000, (1e-3, 1e-2, 1e-1)
+_LEVEL_SPAN = 8  # of the form whose levels and scales the factors take
 _SIMULATED, _SIMULATED_ROWS = 321, 2_000
 
 
@@ -89,7 +89,7 @@ SETS = {
     "metr-la-week": DataSet("metr_la_week_tgcn.parquet", ("span-8", "span-18", *_WIDE)),
     "simulated": DataSet("", ("span-4", "span-12", *_WIDE)),
 }
-OF_EVERY_SET = ("product", "plain", "lags", "pairs", "interpolation", "last value")
+OF_EVERY_SET = ("product", "plain", "defaults", "lags", "pairs", "interpolation", "last value")
 
 
 @dataclass(frozen=True)
@@ -132,41 +132,68 @@ def standardised(values: Doubles) -> Doubles:
 # Alternatives ---------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def constants(span: int | None, shrinkages: tuple[float, ...] | None, distance: float) -> Iterator[None]:
-    """Let the product's fit use another span, other shares of the average over lags, or begin at another distance."""
-    tried = CONSTANTS.shrinkages if shrinkages is None else shrinkages
-    begin = CONSTANTS.default_shrinkage if shrinkages is None else shrinkages[0]
-    other = replace(CONSTANTS, shrinkages=tried, default_distance=distance)
-    with (
-        patch.object(fit_module, "span_for", span_for if span is None else lambda sensors, steps: span),
-        patch.object(search, "CONSTANTS", other),
-        patch.object(fit_module, "CONSTANTS", other),
-        patch.object(fit_module, "Candidate", partial(Candidate, shrinkage=begin)),
-    ):
-        yield
+def fitted(values: Doubles, *, plain: bool = True) -> ClosedForm:
+    """The product's form of series [C, N]."""
+    return fit(
+        values[None],
+        np.isfinite(values)[None],
+        start_ms=0,
+        step_ms=STEP_MS,
+        sensors=[str(place) for place in range(len(values))],
+        steps=STEPS,
+        only_numbers=True,
+        only_plain=plain,
+    ).form
 
 
-def closed_form(
+def form_of(
     values: Doubles,
     *,
-    plain: bool = True,
     span: int | None = None,
-    shrinkages: tuple[float, ...] | None = None,
-    distance: float = CONSTANTS.default_distance,
+    shrinkage: float = CONSTANTS.default_shrinkage,
+    distance: float | None = None,
+    carried: bool = False,
 ) -> ClosedForm:
-    """The product's form of series [C, N]."""
-    with constants(span, shrinkages, distance):
-        return fit_module.fit(
-            values[None],
-            np.isfinite(values)[None],
-            start_ms=0,
-            step_ms=STEP_MS,
-            sensors=[str(place) for place in range(len(values))],
-            steps=STEPS,
-            only_numbers=True,
-            only_plain=plain,
-        ).form
+    """A plain form of series [C, N] with given constants, by default those of the product, and its span."""
+    sensors, series = len(values), series_of(values)
+    steps = span_for(sensors, STEPS) if span is None else span
+    if distance is None:
+        distance = CONSTANTS.default_distance if span_for(sensors, STEPS) < STEPS else 0.0
+    windows = series.windows(steps, CONSTANTS.training_windows)
+    candidate = Candidate(
+        PLAIN,
+        transforms(series, windows, None)[PLAIN],
+        Moments(sensors, steps),
+        None,
+        STEP_MS,
+        shrinkage=shrinkage,
+        distance=distance,
+    )
+    candidate.add(windows)
+    beyond = np.full(sensors, np.inf)
+    return ClosedForm(
+        sensors=tuple(str(place) for place in range(sensors)),
+        steps=STEPS,
+        step_ms=STEP_MS,
+        span=steps,
+        variants=(candidate.variant(windows).inverted(),),
+        weights=(1.0,),
+        kinds=(Kind.NUMBER,) * sensors,
+        relations=Relations(np.zeros((0, sensors)), np.zeros(0)),
+        phase=None,
+        calibration=1.0,
+        lowest=-beyond,
+        highest=beyond,
+        swing=np.nanmax(values, axis=1) - np.nanmin(values, axis=1),
+        carried_deviation=np.ones(sensors),
+        carried_levels=carried,
+    )
+
+
+def series_of(values: Doubles) -> Series:
+    """Series [C, N] of one group."""
+    observed = np.isfinite(values)
+    return Series(np.where(observed, values, 0.0)[None], observed[None], 0, STEP_MS)
 
 
 def filled_by(form: ClosedForm) -> Fill:
@@ -201,7 +228,7 @@ def clusters(values: Doubles, most: int) -> list[NDArray[np.int64]]:
 def of_clusters(values: Doubles) -> tuple[Fill, int]:
     """Closed forms of the clusters, and their bytes."""
     places = clusters(values, CLUSTER)
-    forms = [closed_form(values[part]) for part in places]
+    forms = [form_of(values[part]) for part in places]
 
     def fill(given: Doubles, observed: Bools, newest: int) -> Doubles:
         out = given[:, :, -newest:].copy()
@@ -212,11 +239,11 @@ def of_clusters(values: Doubles) -> tuple[Fill, int]:
     return fill, sum(map(memory_of, forms))
 
 
-def of_factors(values: Doubles, base: ClosedForm, count: int) -> tuple[Fill, int]:
-    """K factors instead of the covariance of a closed form; the ridge is chosen on the newest fifth of the rows."""
-    observed = np.isfinite(values)
-    series = Series(np.where(observed, values, 0.0)[None], observed[None], 0, STEP_MS)
+def of_factors(values: Doubles, count: int) -> tuple[Fill, int]:
+    """K factors, with levels and scales of a plain form; the ridge is chosen on the newest fifth of the rows."""
+    series = series_of(values)
     cut = int(0.8 * series.steps)
+    base = form_of(values, span=_LEVEL_SPAN)
     plain = base.variants[0]
     validated = series.rows(cut, series.steps).windows(STEPS, CONSTANTS.search_windows)
     validation = Validation(
@@ -240,7 +267,7 @@ def of_factors(values: Doubles, base: ClosedForm, count: int) -> tuple[Fill, int
         for ridge in _FACTOR_RIDGES
     }
     chosen = variant(factors_of(series), min(errors, key=lambda ridge: errors[ridge]))
-    form = replace(base, span=STEPS, variants=(chosen,), weights=(1.0,))
+    form = replace(base, span=STEPS, variants=(chosen,))
     return filled_by(form), 8 * chosen.conditional.numbers  # type: ignore[attr-defined]
 
 
@@ -254,47 +281,35 @@ def carry(values: Doubles, observed: Bools, newest: int) -> Doubles:
     return np.where(observed, values, carried_value(values, observed))[:, :, -newest:]
 
 
-def method(name: str, values: Doubles, plain: Callable[[], ClosedForm]) -> Method:
-    """Fit an alternative to series [C, N].
-
-    Args:
-        name: of the alternative.
-        values: float64 [C, N].
-        plain: returns the plain form with the product's span, whose levels and scales the factors take.
-    """
-    simple: dict[str, Fill] = {"interpolation": interpolate, "last value": carry}
-    if name in simple:
-        return Method(simple[name], STEPS, 0.0, 0)
-    base = plain() if name.startswith("factors") else None
+def method(name: str, values: Doubles) -> Method:
+    """Fit an alternative to series [C, N]."""
     start = time.process_time()
-    if name == "clusters":
-        fill, memory = of_clusters(values)
+    number = int(name.partition("-")[2]) if "-" in name else 0
+    forms: dict[str, Callable[[], ClosedForm]] = {
+        "product": lambda: fitted(values, plain=False),
+        "plain": lambda: fitted(values),
+        "defaults": lambda: form_of(values),
+        "span": lambda: form_of(values, span=number),
+        "lags": lambda: form_of(values, shrinkage=1.0),
+        "pairs": lambda: form_of(values, shrinkage=0.0),
+        "no distance": lambda: form_of(values, distance=0.0),
+        "carried": lambda: form_of(values, carried=True),
+    }
+    if name in ("interpolation", "last value"):
+        return Method(interpolate if name == "interpolation" else carry, STEPS, 0.0, 0)
+    if name == "clusters" or name.startswith("factors"):
+        fill, memory = of_clusters(values) if name == "clusters" else of_factors(values, number)
         return Method(fill, STEPS, time.process_time() - start, memory)
-    if base is not None:
-        fill, memory = of_factors(values, base, int(name.partition("-")[2]))
-        return Method(fill, STEPS, time.process_time() - start, memory)
-    if name == "plain":
-        form = plain()
-    elif name == "product":
-        form = closed_form(values, plain=False)
-    elif name == "carried":
-        form = replace(plain(), carried_levels=True)
-    elif name == "no distance":
-        form = closed_form(values, distance=0.0)
-    elif name.startswith("span"):
-        form = closed_form(values, span=int(name.partition("-")[2]))
-    else:
-        form = closed_form(values, shrinkages=(1.0,) if name == "lags" else (0.0,))
+    form = forms[name.partition("-")[0]]()
     return Method(filled_by(form), form.span, time.process_time() - start, memory_of(form))
 
 
 # Scores ---------------------------------------------------------------------------------------------------------------
 
 
-def test_windows(values: Doubles, most: int) -> tuple[Doubles, Bools]:
+def windows_to_fill(values: Doubles, most: int) -> tuple[Doubles, Bools]:
     """Windows [n, C, T] at even distances in the last rows, and their readings."""
-    observed = np.isfinite(values)
-    series = Series(np.where(observed, values, 0.0)[None], observed[None], 0, STEP_MS)
+    series = series_of(values)
     windows = series.rows(int((1 - SCORED) * series.steps), series.steps).windows(STEPS, 100 * most)
     chosen = np.linspace(0, len(windows) - 1, min(most, len(windows))).astype(int)
     return windows.values[chosen], windows.observed[chosen]
@@ -355,38 +370,31 @@ def main(arguments: list[str] | None = None) -> int:
     for name in given.sets:
         values = standardised(read(Path(data or ""), name))
         training = values[:, : int(FITTED * values.shape[1])]
-        windows, observed = test_windows(values, given.windows)
-        known: list[ClosedForm] = []
-
-        def plain(training: Doubles = training, known: list[ClosedForm] = known) -> ClosedForm:
-            if not known:
-                known.append(closed_form(training))
-            return known[0]
-
+        windows, observed = windows_to_fill(values, given.windows)
         command = f"python -m benchmarks.many_sensors --sets {name} --windows {given.windows}"
         table = Table("", "span", *CASES, "ms", "newest, ms", "fit, s", "MB", title=f"{name}: {len(values)} sensors")
-        for alternative in given.only or (*OF_EVERY_SET[:4], *SETS[name].alternatives, *OF_EVERY_SET[4:]):
-            fitted = method(alternative, training, plain)
-            found = scores(fitted.fill, windows, observed)
+        for alternative in given.only or (*OF_EVERY_SET[:-2], *SETS[name].alternatives, *OF_EVERY_SET[-2:]):
+            tried = method(alternative, training)
+            found = scores(tried.fill, windows, observed)
             line = {
                 "set": name,
                 "sensors": len(values),
                 "rows": training.shape[1],
                 "windows": len(windows),
                 "method": alternative,
-                "span": fitted.span,
-                "fit_s": round(fitted.fit_s, 1),
-                "mb": round(fitted.memory / 1e6, 1),
+                "span": tried.span,
+                "fit_s": round(tried.fit_s, 1),
+                "mb": round(tried.memory / 1e6, 1),
                 "cases": found,
             }
             machine.append("many_sensors", machine.describe(command) | line)
             table.add_row(
                 alternative,
-                str(fitted.span),
+                str(tried.span),
                 *(f"{found[case]['mse']:.3f} / {found[case]['mae']:.3f}" for case in CASES),
                 *(f"{found[case]['ms']:.1f}" for case in ("blocks", "newest")),
-                f"{fitted.fit_s:.0f}",
-                f"{fitted.memory / 1e6:.0f}",
+                f"{tried.fit_s:.0f}",
+                f"{tried.memory / 1e6:.0f}",
             )
         Console(width=160).print(table)
     return 0

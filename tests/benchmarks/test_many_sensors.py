@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.gaussian import simulated
 from benchmarks.low_rank import Factors, LowRank
-from benchmarks.many_sensors import CASES, closed_form, clusters, filled_by, hidden, method, scores, standardised
+from benchmarks.many_sensors import CASES, clusters, filled_by, form_of, hidden, method, scores, standardised
 from glaim_stream.imputers.gaussian.conditional import Conditional
 
 SENSORS, STEPS, COUNT = 5, 7, 2
@@ -78,9 +78,9 @@ def test_alternatives_are_fitted_and_scored() -> None:
     values = standardised(simulated(6, 800)[0])
     training, windows = values[:, :560], np.stack([values[:, 600 + at : 696 + at] for at in (0, 50, 100)])
     seen = np.ones(windows.shape, np.bool_)
-    plain = closed_form(training)
-    short = closed_form(training, span=24, shrinkages=(1.0,))
+    plain = method("plain", training)
+    short = form_of(training, span=24, shrinkage=1.0)
     assert (plain.span, short.span) == (96, 24)
-    line = scores(method("interpolation", training, lambda: plain).fill, windows, seen)
-    for fill in (filled_by(plain), filled_by(short), method("factors-3", training, lambda: plain).fill):
+    line = scores(method("interpolation", training).fill, windows, seen)
+    for fill in (plain.fill, filled_by(short), method("factors-3", training).fill):
         assert scores(fill, windows, seen)["blocks"]["mse"] < 0.5 * line["blocks"]["mse"]
