@@ -3,9 +3,9 @@
 The covariance has (C * T)^2 numbers: 32 MB for 21 sensors and 96 steps, 740 MB for 100. Above `MOST_CELLS` the closed
 form covers the nearest L = MOST_CELLS // C steps alone (at least `_LEAST_SPAN`). A cell is filled from a tile in
 which it is far from the edges; the newest steps come from the newest tile, so the newest step costs one tile. What is
-lost is what a sensor's own values more than L steps away say: in a test with half of 24 steps, at most 10 % of the mean
-squared error. At C = 100 (L = 25) a busy core fills the newest steps of 740 windows/s with 5 % missing, whole windows
-at 95/s, and a fit takes a minute (`benchmarks/gaussian.py`).
+lost is what a sensor's own values more than L steps away say: little, except of gaps that are longer than L. At C = 100
+(L = 25) a busy core fills the newest steps of 740 windows/s with 5 % missing, whole windows at 95/s, and a fit takes a
+minute (`benchmarks/gaussian.py`; errors and costs beside other forms: `benchmarks/many_sensors.py`).
 """
 
 from __future__ import annotations
