@@ -53,7 +53,9 @@ from training.data.windows import Batch, WindowSet, hide
 from training.errors import ExportError, ExportRefused, exits_with_errors
 from training.evaluate import evaluate_run, model_fill, restore
 from training.network.build import build_network
+from training.network.cascade import Cascade
 from training.network.model import GLAIM
+from training.network.own_form import OwnForm
 from training.runtime import keep_memory
 from training.serve import triton_config
 from training.serve.repository import placed, put, staging, write_manifest
@@ -63,6 +65,7 @@ from training.serve.verdict import FEW_WINDOWS, compare, judge
 Say = Callable[[str], None]
 BACKEND = Path(__file__).parent / "serve" / "triton_python_backend.py"
 TOLERANCE = 1e-5  # of a sensor's deviation; scripted and eager use the same kernels and usually agree to the bit
+NETWORK_TOLERANCE = 1e-3  # the same between served and trained: one standardises in sensor units, in float32
 
 
 class ServedModel(nn.Module):
@@ -101,6 +104,29 @@ class ServedModel(nn.Module):
         return torch.where(newest, VALUES[:, :, self.first :], filled * self.std + level)
 
 
+class ServedCascade(ServedModel):
+    """A network that fills windows by its own closed form, for serving.
+
+    The form tells a silent sensor's level from those of the others, so rows keep theirs. Where float32 would round a
+    row, the worker sends it less its newest observation (`glaim_stream.imputers.centring`), which then is 0 exactly.
+    The level of such a row is not known; a row that really ends in 0 is treated like it.
+    """
+
+    def forward(self, VALUES: Tensor, OBSERVED: Tensor) -> Tensor:  # noqa: N803 - as in ServedModel
+        """As in ServedModel; only rows that end in 0 are taken off their mean."""
+        observed = OBSERVED & torch.isfinite(VALUES)
+        count = observed.sum(dim=-1, keepdim=True)
+        clean = torch.where(observed, VALUES, torch.zeros_like(VALUES))
+        steps = torch.arange(VALUES.size(2), device=VALUES.device)
+        newest = torch.where(observed, steps, torch.zeros_like(steps)).max(dim=2, keepdim=True)[0]
+        moved = (count > 0) & (clean.gather(2, newest) == 0)
+        level = torch.where(moved, (clean / count.clamp(min=1)).sum(dim=-1, keepdim=True), self.mean)
+        values = torch.where(observed, VALUES, level)
+        filled = self.model((values - level) / self.std, observed, self.emitted_steps, moved.squeeze(2))
+        kept = observed[:, :, self.first :]
+        return torch.where(kept, VALUES[:, :, self.first :], filled * self.std + level)
+
+
 def served_model(model: GLAIM, scale: Scale, emitted_steps: int) -> ServedModel:
     """Wrap a trained network for serving.
 
@@ -109,7 +135,9 @@ def served_model(model: GLAIM, scale: Scale, emitted_steps: int) -> ServedModel:
     """
     if not 1 <= emitted_steps <= model.window:
         raise ExportError(f"emitted_steps must lie in 1..{model.window}, found {emitted_steps}")
-    served = ServedModel(model, torch.from_numpy(scale.mean), torch.from_numpy(scale.std), emitted_steps)
+    own_form = isinstance(model, Cascade) and isinstance(model.form, OwnForm)
+    kind = ServedCascade if own_form else ServedModel
+    served = kind(model, torch.from_numpy(scale.mean), torch.from_numpy(scale.std), emitted_steps)
     served.eval()
     return served
 
@@ -156,18 +184,27 @@ def check(served: ServedModel, scripted: torch.jit.ScriptModule, scale: Scale, w
     """Return the largest difference between the scripted and the plain module, in deviations.
 
     Raises:
-        ExportError: they differ, an output is not finite, or an observed cell was changed.
+        ExportError: they differ from each other or from the trained network, an output is not finite, or an observed
+            cell was changed.
     """
     std = torch.from_numpy(scale.std).float().view(1, -1, 1)
-    worst = 0.0
+    mean = torch.from_numpy(scale.mean).float().view(1, -1, 1)
+    worst, newest = 0.0, slice(window - served.emitted_steps, None)
     for name, values, observed in hard_windows(scale, window):
         plain = served(values, observed)
+        known = observed & torch.isfinite(values)
+        trained = served.model((torch.where(known, values, mean) - mean) / std, known, served.emitted_steps)
+        away = float(torch.where(known[:, :, newest], 0.0, (plain - mean) / std - trained).abs().max())
+        if away > NETWORK_TOLERANCE:
+            raise ExportError(
+                f"{name}: served and trained network differ by {away:.2e} deviations, at most {NETWORK_TOLERANCE} "
+                "allowed"
+            )
         for _ in range(3):  # the executor of TorchScript changes its plan after the first calls
             answer = scripted(values, observed)
             if answer.shape != plain.shape or not bool(torch.isfinite(answer).all()):
                 raise ExportError(f"{name}: expected finite answers of shape {tuple(plain.shape)}, found others")
             worst = max(worst, float(((answer - plain) / std).abs().max()))
-        newest = slice(window - served.emitted_steps, None)
         kept = observed[:, :, newest] & torch.isfinite(values[:, :, newest])
         if not torch.equal(answer[kept], values[:, :, newest][kept]):
             raise ExportError(f"{name}: observed cells did not pass through")

@@ -40,7 +40,7 @@ class FormEmb(nn.Module):
 class Arrived(nn.Module):
     """Leaves windows as the closed form has filled them before they came."""
 
-    def forward(self, values: Tensor, observed: Tensor) -> Tensor:
+    def forward(self, values: Tensor, observed: Tensor, moved: Tensor | None = None) -> Tensor:
         """[B, C, T] twice -> `values`."""
         return values
 
@@ -86,7 +86,7 @@ class Cascade(GLAIM):
         )
         self.form = form
 
-    def forward(self, values: Tensor, observed: Tensor, emitted: int = 0) -> Tensor:
+    def forward(self, values: Tensor, observed: Tensor, emitted: int = 0, moved: Tensor | None = None) -> Tensor:
         """Correct the cells that the closed form has filled.
 
         Args:
@@ -95,6 +95,7 @@ class Cascade(GLAIM):
                 other rows.
             observed: bool [B, C, T], True where a value was observed.
             emitted: Number of newest steps to return; 0 means all T.
+            moved: bool [B, C], rows from which their level has been taken; None: none (`OwnForm`).
 
         Returns:
             float [B, C, emitted or T], in the scale of `values`, observed cells unchanged.
@@ -102,7 +103,7 @@ class Cascade(GLAIM):
         emitted = emitted if emitted > 0 else self.window
         first = self.window - emitted
         if not self.training:
-            values = self.form(values, observed)
+            values = self.form(values, observed, moved)
         clean, mask, mean, std = self.prepare(values, observed)
         hidden, prior, form = self.priemb((values - mean) / std, mask)
         hidden = self.encode(hidden, mask, emitted)

@@ -9,9 +9,9 @@ _NUMBERS = 1 << 22  # of the systems that are solved at a time: 32 MB
 class OwnForm(nn.Module):
     """A Gaussian conditional mean of the missing cells of standardised windows.
 
-    Each sensor's level is the mean of its observed cells. A silent one takes it from the others, as in
-    `glaim_stream.imputers.gaussian.levels`. Of P, the inverse of the covariance of all cells around their levels, the
-    missing cells q and the observed ones o of a window: P[q, q] x[q] = -P[q, o] x[o].
+    Each sensor's level is the mean of its observed cells. A silent one takes it from those of the others that are near
+    the ones of training, as in `glaim_stream.imputers.gaussian.levels`. Of P, the inverse of the covariance of all
+    cells around their levels, the missing cells q and the observed ones o of a window: P[q, q] x[q] = -P[q, o] x[o].
     The sizes of the systems differ, so windows with about as many missing cells are solved together, padded with ones
     on the diagonal.
     """
@@ -40,12 +40,13 @@ class OwnForm(nn.Module):
         self.register_buffer("level_zero", torch.zeros(sensors, dtype=torch.float64))
         self.register_buffer("level_range", torch.zeros(2, sensors, dtype=torch.float64))
 
-    def forward(self, values: Tensor, observed: Tensor) -> Tensor:
+    def forward(self, values: Tensor, observed: Tensor, moved: Tensor | None = None) -> Tensor:
         """Fill windows.
 
         Args:
             values: float [B, C, T], standardised; ignored where not observed.
             observed: bool [B, C, T].
+            moved: bool [B, C], rows from which their level has been taken: they say nothing of silent sensors.
 
         Returns:
             [B, C, T] in the type of `values`; observed cells unchanged.
@@ -54,7 +55,7 @@ class OwnForm(nn.Module):
         unit = self.unit.view(1, -1, 1)
         clean = torch.where(observed, values, torch.zeros_like(values)).to(torch.float64) / unit
         seen = observed.sum(dim=2)
-        level = self.levels(clean.sum(dim=2) / seen.clamp(min=1), seen > 0).unsqueeze(2)
+        level = self.levels(clean.sum(dim=2) / seen.clamp(min=1), seen > 0, moved).unsqueeze(2)
         known = torch.where(observed, clean - level, torch.zeros_like(clean)).flatten(1)  # (B, D)
         missing = observed.logical_not().flatten(1)
         holes, order = missing.sum(dim=1).topk(batch)  # the windows with the most first
@@ -75,18 +76,22 @@ class OwnForm(nn.Module):
         filled = (solved.view(batch, sensors, steps) + level) * unit
         return torch.where(observed, values, filled.to(values.dtype))
 
-    def levels(self, level: Tensor, known: Tensor) -> Tensor:
+    def levels(self, level: Tensor, known: Tensor, moved: Tensor | None = None) -> Tensor:
         """Return levels [B, C], of silent sensors their expectation given those of the others.
 
         Args:
             level: [B, C]; ignored where not known.
             known: bool [B, C].
+            moved: bool [B, C], as in `forward`.
         """
         lowest, highest = self.level_range[0], self.level_range[1]
         span = highest - lowest
-        away = torch.minimum(torch.maximum(level, lowest - span), highest + span) - self.level_zero
-        away = torch.where(known, away, torch.zeros_like(away))
-        both = torch.logical_and(known.unsqueeze(2), known.unsqueeze(1))
+        near = torch.logical_and(level >= lowest - span, level <= highest + span)
+        usable = torch.logical_and(known, near)
+        if moved is not None:
+            usable = torch.logical_and(usable, moved.logical_not())
+        away = torch.where(usable, level - self.level_zero, torch.zeros_like(level))
+        both = torch.logical_and(usable.unsqueeze(2), usable.unsqueeze(1))
         one = torch.eye(level.size(1), dtype=level.dtype, device=level.device)
         lower, _ = torch.linalg.cholesky_ex(torch.where(both, self.level_covariance, one))
         weights = torch.cholesky_solve(away.unsqueeze(2), lower).squeeze(2)
