@@ -134,11 +134,14 @@ async def test_live_figures_are_those_of_the_offline_score_and_of_the_page() -> 
     # The page shows what the records add up to.
     assert_page_agrees(page, found, rel=0.03)
 
-    for without in ("", "RAIN"):
-        for position, (coverage, intervals) in coverage_by_position(found, without=without).items():
+    for without, most in (("", 0.93), ("RAIN", 0.92)):  # rain is mostly 0, and an interval around 0 always holds that
+        by_position = coverage_by_position(found, without=without)
+        for position, (coverage, intervals) in by_position.items():
             print(f"{position}{without and f' without {without}'}: coverage {coverage:.4f} of {intervals}")
             assert intervals > 10_000
-            assert 0.88 <= coverage <= 0.95, "the aim is 0.92 at most: docs/quality.md"
+            assert 0.88 <= coverage <= most, "docs/quality.md"
+        every = sum(intervals for _, intervals in by_position.values())
+        assert 0.88 <= sum(coverage * intervals for coverage, intervals in by_position.values()) / every <= 0.92
 
     regret, means, count = pooled_regret(found)
     print_regret(regret, means, count)
