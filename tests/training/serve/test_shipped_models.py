@@ -28,7 +28,7 @@ def test_a_shipped_model_matches_its_contract(directory: Path) -> None:
     contract = read_contract(directory)
     weights = directory / str(contract.version) / "model.pt"
     require_weights(contract, weights.read_bytes())
-    assert weights.stat().st_size < 3_000_000
+    assert weights.stat().st_size < 12_000_000, "an inverse covariance of 1,056 cells in float64 takes 8.9 MB"
     assert contract.name == directory.name
     assert (directory / str(contract.version) / "model.py").read_bytes() == BACKEND.read_bytes()
     for config in ("config.pbtxt", "configs/cpu.pbtxt", "configs/python.pbtxt"):
