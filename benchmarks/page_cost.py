@@ -32,9 +32,10 @@ MOST_PER_S = 80_000  # readings for which the topic is filled
 
 @dataclass
 class Viewer:
-    """A browser that watches the first group of a page; waits for the page, and reads until it is stopped."""
+    """A browser that watches a group of a page; waits for the page, and reads until it is stopped."""
 
     port: int
+    group: str
     events: int = 0
     _stopped: threading.Event = field(default_factory=threading.Event)
 
@@ -50,7 +51,7 @@ class Viewer:
         while not self._stopped.wait(0.2):
             connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=30)
             try:
-                connection.request("GET", "/api/stream?group=station-0000")
+                connection.request("GET", f"/api/stream?group={self.group}")
                 answer = connection.getresponse()
                 while answer.status == 200 and not self._stopped.is_set() and (line := answer.readline()):
                     self.events += line.startswith(b"event:")
@@ -69,7 +70,7 @@ def measure(bench: Bench, seconds: float, pairs: int) -> Result:
     for pair in range(pairs):
         per_cpu_s = {}
         for name in ("without", "with") if pair % 2 else ("with", "without"):  # neither always comes first
-            viewer = Viewer(choose_port())
+            viewer = Viewer(choose_port(), load.names[0])
             page = {"GLAIM_PAGE_PORT": str(viewer.port), "GLAIM_PAGE_HOST": LOOPBACK} if name == "with" else {}
             if page:
                 viewer.start()

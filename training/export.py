@@ -95,13 +95,23 @@ class ServedModel(nn.Module):
         mean of 1e8 would take the digits of a row that the worker has centred. GLAIM subtracts the row's mean anyway.
         """
         observed = OBSERVED & torch.isfinite(VALUES)
-        count = observed.sum(dim=-1, keepdim=True)
         clean = torch.where(observed, VALUES, torch.zeros_like(VALUES))
-        level = torch.where(count > 0, (clean / count.clamp(min=1)).sum(dim=-1, keepdim=True), self.mean)
+        count = observed.sum(dim=-1, keepdim=True)
+        moved = self.moved(clean, observed)
+        level = torch.where(moved, (clean / count.clamp(min=1)).sum(dim=-1, keepdim=True), self.mean)
         values = torch.where(observed, VALUES, level)
-        filled = self.model((values - level) / self.std, observed, self.emitted_steps)
+        filled = self.fill((values - level) / self.std, observed, moved)
         newest = observed[:, :, self.first :]
         return torch.where(newest, VALUES[:, :, self.first :], filled * self.std + level)
+
+    def moved(self, clean: Tensor, observed: Tensor) -> Tensor:
+        """Bool [B, C, 1], the rows from which their mean is taken; `clean` is 0 where not observed."""
+        return observed.sum(dim=-1, keepdim=True) > 0
+
+    def fill(self, values: Tensor, observed: Tensor, moved: Tensor) -> Tensor:
+        """The network's answer to standardised values."""
+        filled: Tensor = self.model(values, observed, self.emitted_steps)
+        return filled
 
 
 class ServedCascade(ServedModel):
@@ -112,19 +122,16 @@ class ServedCascade(ServedModel):
     The level of such a row is not known; a row that really ends in 0 is treated like it.
     """
 
-    def forward(self, VALUES: Tensor, OBSERVED: Tensor) -> Tensor:  # noqa: N803 - as in ServedModel
-        """As in ServedModel; only rows that end in 0 are taken off their mean."""
-        observed = OBSERVED & torch.isfinite(VALUES)
-        count = observed.sum(dim=-1, keepdim=True)
-        clean = torch.where(observed, VALUES, torch.zeros_like(VALUES))
-        steps = torch.arange(VALUES.size(2), device=VALUES.device)
+    def moved(self, clean: Tensor, observed: Tensor) -> Tensor:
+        """Those that end in 0."""
+        steps = torch.arange(clean.size(2), device=clean.device)
         newest = torch.where(observed, steps, torch.zeros_like(steps)).max(dim=2, keepdim=True)[0]
-        moved = (count > 0) & (clean.gather(2, newest) == 0)
-        level = torch.where(moved, (clean / count.clamp(min=1)).sum(dim=-1, keepdim=True), self.mean)
-        values = torch.where(observed, VALUES, level)
-        filled = self.model((values - level) / self.std, observed, self.emitted_steps, moved.squeeze(2))
-        kept = observed[:, :, self.first :]
-        return torch.where(kept, VALUES[:, :, self.first :], filled * self.std + level)
+        return (observed.sum(dim=-1, keepdim=True) > 0) & (clean.gather(2, newest) == 0)
+
+    def fill(self, values: Tensor, observed: Tensor, moved: Tensor) -> Tensor:
+        """The network's answer; the form must not learn levels from rows without one."""
+        filled: Tensor = self.model(values, observed, self.emitted_steps, moved.squeeze(2))
+        return filled
 
 
 def served_model(model: GLAIM, scale: Scale, emitted_steps: int) -> ServedModel:

@@ -150,7 +150,7 @@ def test_a_sensor_that_is_always_right_says_nothing_about_the_ages() -> None:
 
 
 def test_steps_of_a_silent_group_have_factors_of_their_own() -> None:
-    """Of one sensor, size and age, whatever the others do."""
+    """What is learnt there changes no factor of cells beside readings of other sensors."""
     reach, silent = Reach(2, SENSORS), LEVELS // 2
     learn(reach, 0, normal(1.0, 2000))
     learn(reach, 0, normal(3.0, 2000, seed=1), level=silent + LEVEL)

@@ -1,4 +1,4 @@
-"""A plant whose network rests for some sensors: its stream, and the rows of a worker that nobody interrupts."""
+"""Messages of a plant for which the network rests in part, and the rows of a worker that is not interrupted."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.gaussian.search import CONSTANTS, Validation, log_error
+from glaim_stream.imputers.gaussian.search import CONSTANTS, Validation, form_error
 
 Doubles = NDArray[np.float64]
 
@@ -37,15 +37,6 @@ def choose_recent(form: ClosedForm, validation: Validation | None) -> ClosedForm
     if validation is None or shorter is form:
         return shorter
     validation.choices += 1
-    loss = log_error(_errors(shorter, validation)) - log_error(_errors(form, validation))
+    newest = _LEAST // 2
+    loss = form_error(shorter, validation, newest) - form_error(form, validation, newest)
     return form if loss > -np.log(1.0 - CONSTANTS.least_whole_gain) else shorter
-
-
-def _errors(form: ClosedForm, validation: Validation) -> dict[str, Doubles]:
-    """Errors by case at the hidden cells of the newest steps, in units; NaN counts as 1 unit."""
-    windows, newest, found = validation.windows, _LEAST // 2, {}
-    for case, hidden in validation.hidden.items():
-        filled = form.fill(windows.values, windows.observed & ~hidden, windows.end_ms, newest=newest)
-        error = (filled.mean - windows.values[:, :, -newest:]) / validation.unit[:, :, None]
-        found[case] = np.nan_to_num(error[hidden[:, :, -newest:]], nan=1.0)
-    return found

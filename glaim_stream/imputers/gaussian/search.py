@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.gaussian.hiding import CASES, hidden_cells
 from glaim_stream.imputers.gaussian.levels import Levels, levels_of
 from glaim_stream.imputers.gaussian.moments import Moments, at_equal_deviations
@@ -188,6 +189,16 @@ def log_error(errors: Mapping[str, Doubles]) -> float:
     weights = {case: CONSTANTS.case_weights[case] for case, error in errors.items() if len(error)}
     logs = [weight * np.log(np.mean(errors[case] ** 2) + 1e-12) for case, weight in weights.items()]
     return float(np.sum(logs)) / max(sum(weights.values()), 1e-12)
+
+
+def form_error(form: ClosedForm, validation: Validation, newest: int | None = None) -> float:
+    """`log_error` of a whole form at the hidden cells, or at those of the newest steps; NaN counts as 1 unit."""
+    windows, kept, found = validation.windows, slice(0 if newest is None else -newest, None), {}
+    for case, hidden in validation.hidden.items():
+        filled = form.fill(windows.values, windows.observed & ~hidden, windows.end_ms, newest=newest)
+        error = (filled.mean - windows.values[:, :, kept]) / validation.unit[:, :, None]
+        found[case] = np.nan_to_num(error[hidden[:, :, kept]], nan=1.0)
+    return log_error(found)
 
 
 def choose_constants(

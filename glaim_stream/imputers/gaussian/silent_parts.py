@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
-
 from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.gaussian.search import Validation, log_error
+from glaim_stream.imputers.gaussian.search import Validation, form_error
 
 
 def choose_levels(form: ClosedForm, validation: Validation | None) -> ClosedForm:
@@ -21,14 +19,4 @@ def choose_levels(form: ClosedForm, validation: Validation | None) -> ClosedForm
         return form
     validation.choices += 1
     other = dataclasses.replace(form, carried_levels=False)
-    return min((form, other), key=lambda each: _error(each, validation))
-
-
-def _error(form: ClosedForm, validation: Validation) -> float:
-    """The weighted mean logarithm of squared errors at the hidden cells; NaN counts as 1 unit."""
-    windows, found = validation.windows, {}
-    for case, hidden in validation.hidden.items():
-        filled = form.fill(windows.values, windows.observed & ~hidden, windows.end_ms)
-        error = (filled.mean - windows.values) / validation.unit[:, :, None]
-        found[case] = np.nan_to_num(error[hidden], nan=1.0)
-    return log_error(found)
+    return min((form, other), key=lambda each: form_error(each, validation))
