@@ -96,7 +96,8 @@ def fill_of(form: ClosedForm, scale: Scale, newest: int | None = None) -> TimedF
 
     def fill(values: Floats, observed: Bools, end_ms: Ints) -> Floats:
         kept = slice(None) if newest is None else slice(-newest, None)
-        units = form.fill(values.astype(np.float64) * std + mean, observed, end_ms, newest=newest).mean
+        given = values.astype(np.float64) * std + mean
+        units = form.fill(given, observed, end_ms, newest=newest, with_deviation=False).mean
         found = ((units - mean) / std).astype(np.float32)
         known = np.isfinite(found)
         if not known.all():

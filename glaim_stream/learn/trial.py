@@ -61,7 +61,7 @@ def errors_of(forms: Mapping[str, ClosedForm], series: Series, held: int, steps:
             continue
         answers = {INTERPOLATION: line, LAST_VALUE: last}
         for name, form in forms.items():
-            mean = form.fill(windows.values, seen, windows.end_ms).mean
+            mean = form.fill(windows.values, seen, windows.end_ms, with_deviation=False).mean
             answers[name] = np.where(np.isfinite(mean), mean, line)
         for name, answer in answers.items():
             errors[name][case] = float(np.mean(np.square((answer - windows.values) / unit)[scored]))

@@ -117,15 +117,20 @@ def fit(
     if not len(windows):
         raise ModelError("a closed form needs readings in its training rows, found none")
     phase = phase_for(step_ms, timezone)
-    distance = CONSTANTS.default_distance if span < steps else 0.0
+    lookback = -steps if training_rows is None else steps // 2
+    validation = _validation(series, cut, lookback, steps, kinds)
+    scarce = len(values) * cut < CONSTANTS.most_rows_per_cell * len(sensors) * span
+    distances = CONSTANTS.distances if len(sensors) > 1 and (span < steps or scarce) else (0.0,)
     candidates = {
-        name: Candidate(name, transform, Moments(len(sensors), span), phase, step_ms, distance=distance)
+        name: Candidate(name, transform, Moments(len(sensors), span), phase, step_ms, distances=distances)
         for name, transform in transforms(training, windows, phase).items()
         if name == PLAIN or not only_plain
     }
+    if validation is None:
+        candidates[PLAIN].constants = CONSTANTS.few_rows
+    elif span < steps and len(sensors) > 1:
+        candidates[PLAIN].distance = CONSTANTS.default_distance
     candidates[PLAIN].add(windows)
-    lookback = -steps if training_rows is None else steps // 2
-    validation = _validation(series, cut, lookback, steps, kinds)
     weights = {PLAIN: 1.0} if validation is None else _chosen(candidates, windows, validation, span)
     form = choose_levels(_form(candidates, weights, windows, training, sensors, steps, kinds), validation)
     errors: dict[str, dict[str, float]] = {}

@@ -144,6 +144,7 @@ class ClosedForm:
         *,
         newest: int | None = None,
         asked: Bools | None = None,
+        with_deviation: bool = True,
     ) -> Filled:
         """Fill the holes of windows.
 
@@ -153,6 +154,7 @@ class ClosedForm:
             end_ms: int64 [n], start of each window's newest step.
             newest: number of newest steps that are needed, all by default. Windows without a hole there cost nothing.
             asked: bool [newest], those of them whose answers are needed, all by default. Fewer cost less.
+            with_deviation: False returns NaN as deviations of holes, which costs less where no variant has logarithms.
 
         Raises:
             WindowShapeError: the windows have other sensors or steps than the form, or `newest` is out of range or
@@ -180,7 +182,11 @@ class ClosedForm:
         for start in range(0, len(open_windows), _ROWS_AT_A_TIME):
             rows = open_windows[start : start + _ROWS_AT_A_TIME]
             given, seen = values[rows], observed[rows]
-            found, spread, without[rows] = self._fill(given, seen, end_ms[rows], wanted, asked)
+            found, spread, without[rows] = self._fill(
+                given, seen, end_ms[rows], wanted, asked, with_deviation=with_deviation
+            )
+            if not with_deviation:
+                spread[:] = np.nan
             np.copyto(found, given[:, :, kept], where=seen[:, :, kept])
             np.copyto(spread, 0.0, where=seen[:, :, kept])
             mean[rows], deviation[rows] = found, spread
@@ -189,7 +195,14 @@ class ClosedForm:
         return Filled(mean, deviation, without)
 
     def _fill(
-        self, values: Doubles, observed: Bools, end_ms: Ints, newest: int, asked: Bools | None
+        self,
+        values: Doubles,
+        observed: Bools,
+        end_ms: Ints,
+        newest: int,
+        asked: Bools | None,
+        *,
+        with_deviation: bool,
     ) -> tuple[Doubles, Doubles, Bools]:
         kept = slice(self.steps - newest, self.steps)
         values = np.where(observed, values, 0.0)
@@ -207,7 +220,8 @@ class ClosedForm:
             of_tile = None if asked is None else _of_tile(asked, tile, self.steps)
             if of_tile is not None and not of_tile.any():
                 continue
-            found = self._mixed(part, seen, None if bins is None else bins[:, cut], tile.newest, of_tile)
+            of_part = None if bins is None else bins[:, cut]
+            found = self._mixed(part, seen, of_part, tile.newest, of_tile, with_deviation=with_deviation)
             if level is not None and tile.first == tile.start:  # a neighbour's place is as uncertain as the next one
                 added = seen[:, :, 0] & ~complete[:, :, tile.start]
                 found[1][:, :, 0] = np.where(added, found[1][:, :, 1], found[1][:, :, 0])
@@ -242,15 +256,24 @@ class ClosedForm:
         return part, continuous(self.kinds, part, seen)
 
     def _mixed(
-        self, values: Doubles, observed: Bools, bins: Ints | None, newest: int, asked: Bools | None = None
+        self,
+        values: Doubles,
+        observed: Bools,
+        bins: Ints | None,
+        newest: int,
+        asked: Bools | None,
+        *,
+        with_deviation: bool,
     ) -> tuple[Doubles, Doubles, Bools]:
         """The weighted mean of the variants; the first variant takes the place of those that do not suit a window.
 
         Where it has no weight, it is computed for the windows alone that need it.
         """
         first, *others = self.variants
+        with_deviation = with_deviation or any(each.transform.logarithm.any() for each in others)  # bounded by theirs
         if not others:  # its weight is 1
-            return *first.fill(values, observed, bins, newest, asked=asked), np.zeros(len(values), np.bool_)
+            answer = first.fill(values, observed, bins, newest, asked=asked, with_deviation=with_deviation)
+            return *answer, np.zeros(len(values), np.bool_)
         hole = ~observed[:, :, self.span - newest :]
         if asked is not None:
             hole &= asked
@@ -259,13 +282,13 @@ class ClosedForm:
         suited, answers = [], []
         for variant in others:
             suits = variant.transform.suits(values, observed)
-            answer = _filled(variant, suits, values, observed, bins, newest, asked)
+            answer = _filled(variant, suits, values, observed, bins, newest, asked, with_deviation=with_deviation)
             by_first |= ~suits
             if variant.transform.logarithm.any():
                 by_first |= suits & (room.left_by(*answer) & hole).any(axis=(1, 2))
             suited.append(suits)
             answers.append(answer)
-        plain = _filled(first, by_first, values, observed, bins, newest, asked)
+        plain = _filled(first, by_first, values, observed, bins, newest, asked, with_deviation=with_deviation)
         mean, variance = self.weights[0] * plain[0], self.weights[0] * plain[1] ** 2
         for variant, weight, suits, (found, spread) in zip(others, self.weights[1:], suited, answers, strict=True):
             found[~suits], spread[~suits] = plain[0][~suits], plain[1][~suits]
@@ -311,14 +334,21 @@ def _filled(
     bins: Ints | None,
     newest: int,
     asked: Bools | None,
+    *,
+    with_deviation: bool,
 ) -> tuple[Doubles, Doubles]:
     """The variant's answers to the chosen windows; 0 for others."""
     if rows.all():
-        return variant.fill(values, observed, bins, newest, asked=asked)
+        return variant.fill(values, observed, bins, newest, asked=asked, with_deviation=with_deviation)
     mean, deviation = np.zeros((2, *values.shape[:2], newest))
     if rows.any():
         mean[rows], deviation[rows] = variant.fill(
-            values[rows], observed[rows], None if bins is None else bins[rows], newest, asked=asked
+            values[rows],
+            observed[rows],
+            None if bins is None else bins[rows],
+            newest,
+            asked=asked,
+            with_deviation=with_deviation,
         )
     return mean, deviation
 

@@ -72,18 +72,19 @@ def inverse_of_covariance(covariance: Doubles) -> Doubles:
     Raises:
         LinAlgError: the matrix is not positive definite.
     """
-    factor = _inverse_of_triangle(np.asarray(np.linalg.cholesky(covariance), np.float64))
+    factor = inverse_of_triangle(np.asarray(np.linalg.cholesky(covariance), np.float64))
     found = factor.T @ factor
     return np.asarray((found + found.T) / 2, np.float64)
 
 
-def _inverse_of_triangle(lower: Doubles) -> Doubles:
-    size = len(lower)
+def inverse_of_triangle(lower: Doubles) -> Doubles:
+    """Return the inverses of lower triangular matrices [..., k, k], by halves."""
+    size = lower.shape[-1]
     if size <= _TRIANGLE_LEAF:
         return np.tril(np.linalg.inv(lower))
     half = size // 2
     out = np.zeros_like(lower)
-    out[:half, :half] = _inverse_of_triangle(lower[:half, :half])
-    out[half:, half:] = _inverse_of_triangle(lower[half:, half:])
-    out[half:, :half] = -out[half:, half:] @ (lower[half:, :half] @ out[:half, :half])
+    out[..., :half, :half] = inverse_of_triangle(lower[..., :half, :half])
+    out[..., half:, half:] = inverse_of_triangle(lower[..., half:, half:])
+    out[..., half:, :half] = -out[..., half:, half:] @ (lower[..., half:, :half] @ out[..., :half, :half])
     return out

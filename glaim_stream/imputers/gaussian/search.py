@@ -33,10 +33,11 @@ Grid = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
 class Constants:
     """Numbers of the fit.
 
-    default_shrinkage, default_ridge: without validation, and where the search begins.
+    default_shrinkage, default_ridge: where the search begins.
     shrinkages, ridges: the values that are tried.
-    distances, default_distance: the same, where there are so many sensors that the form covers a part of the window;
-        0 elsewhere.
+    distances, default_distance: the same of two sensors or more. In whole windows the search begins with 0.
+    most_rows_per_cell: training rows of all groups, for each cell of a whole window, below which a distance is tried.
+    few_rows: shrinkage, ridge and distance where there are too few rows for a search.
     training_windows: most windows whose moments are taken.
     search_windows, weight_windows: validation windows for shrinkage and ridge, and for everything else, at most.
     case_weights: of the cases, where one number is made of their errors; the newest steps of all sensors count half,
@@ -52,8 +53,10 @@ class Constants:
     default_ridge: float = 1e-2
     shrinkages: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7, 0.9)
     ridges: tuple[float, ...] = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
-    distances: tuple[float, ...] = (0.0, 0.1, 0.3, 0.5, 0.7)
+    distances: tuple[float, ...] = (0.0, 0.03, 0.1, 0.3, 0.5, 0.7)
     default_distance: float = 0.3
+    most_rows_per_cell: float = 4.0
+    few_rows: Place = (0.9, 3e-2, 0.5)
     training_windows: int = 12_000
     search_windows: int = 32
     weight_windows: int = 128
@@ -75,6 +78,7 @@ class Candidate:
     """A variant before its constants are chosen: its transformation and the moments of transformed windows.
 
     distance: share by which covariances of different sensors are reduced, and those of their levels.
+    distances: those that the search tries.
     evened: whether all windows count as if they had the same deviation.
     """
 
@@ -86,6 +90,7 @@ class Candidate:
     shrinkage: float = CONSTANTS.default_shrinkage
     ridge: float = CONSTANTS.default_ridge
     distance: float = 0.0
+    distances: tuple[float, ...] = (0.0,)
     evened: bool = False
     _levels: tuple[Windows, Levels] | None = field(default=None, repr=False)
     _kept: tuple[Windows, Place, Variant] | None = field(default=None, repr=False)
@@ -169,18 +174,27 @@ class Validation:
 
     def errors(self, variant: Variant, candidate: Candidate, most: int) -> dict[str, Doubles]:
         """Return errors by case at the hidden cells of some windows, in units; NaN counts as 0 levels off."""
+        return {case: self._errors(variant, candidate, most, hidden, hidden) for case, hidden in self.hidden.items()}
+
+    def silent_error(self, variant: Variant, candidate: Candidate, most: int) -> float:
+        """The logarithm of the mean squared error of a sensor that is silent for a window; 0 if nothing is hidden."""
+        n, sensors, _ = self.windows.observed.shape
+        silent = (np.arange(sensors) == np.arange(n)[:, None] % sensors)[:, :, None]  # another one in each window
+        hidden = silent & self.windows.observed
+        error = self._errors(variant, candidate, most, hidden, hidden & self.unseen[:, None, :])
+        return float(np.log(np.mean(error**2) + 1e-12)) if len(error) else 0.0
+
+    def _errors(
+        self, variant: Variant, candidate: Candidate, most: int, hidden: Bools, counted: Bools
+    ) -> NDArray[np.float64]:
         steps = variant.covariance.shape[0] // self.windows.values.shape[1]
         every = slice(None, None, max(1, -(-len(self.windows) // most)))
         windows = self.windows.newest(steps)
         values, bins = windows.values[every], candidate.bins(windows)
-        found = {}
-        for case, hidden in self.hidden.items():
-            holes = hidden[every, :, -steps:]
-            observed = windows.observed[every] & ~holes
-            phases = None if bins is None else bins[every]
-            mean, _ = variant.fill(values, observed, phases, with_deviation=False)
-            error = (mean - values) / self.unit[every][:, :, None]
-            found[case] = np.nan_to_num(error[holes], nan=1.0)
+        observed = windows.observed[every] & ~hidden[every, :, -steps:]
+        mean, _ = variant.fill(values, observed, None if bins is None else bins[every], with_deviation=False)
+        error = (mean - values) / self.unit[every][:, :, None]
+        found: Doubles = np.nan_to_num(error[counted[every, :, -steps:]], nan=1.0)
         return found
 
 
@@ -195,7 +209,8 @@ def form_error(form: ClosedForm, validation: Validation, newest: int | None = No
     """`log_error` of a whole form at the hidden cells, or at those of the newest steps; NaN counts as 1 unit."""
     windows, kept, found = validation.windows, slice(0 if newest is None else -newest, None), {}
     for case, hidden in validation.hidden.items():
-        filled = form.fill(windows.values, windows.observed & ~hidden, windows.end_ms, newest=newest)
+        seen = windows.observed & ~hidden
+        filled = form.fill(windows.values, seen, windows.end_ms, newest=newest, with_deviation=False)
         error = (filled.mean - windows.values[:, :, kept]) / validation.unit[:, :, None]
         found[case] = np.nan_to_num(error[hidden[:, :, kept]], nan=1.0)
     return log_error(found)
@@ -206,8 +221,9 @@ def choose_constants(
 ) -> float:
     """Set shrinkage, ridge and distance of a candidate; return the weighted mean logarithm of its squared errors.
 
-    The search moves over the grid of them, one step in one of them at a time, while that lowers the error. A candidate
-    without a distance keeps none.
+    The search moves over the grid of them, one step in one of them at a time, while that lowers the error. In
+    whole windows, what a distance costs a silent sensor counts as a case of its own: of the other cases a sensor's own
+    past tells most, and twins would be kept apart.
 
     Args:
         candidate: whose constants are chosen.
@@ -217,15 +233,23 @@ def choose_constants(
         base: a candidate from whose constants the search begins; by default it begins with the best default.
     """
     begin = candidate if base is None else base
-    tried = CONSTANTS.shrinkages, CONSTANTS.ridges, CONSTANTS.distances if begin.distance else (0.0,)
+    tried = CONSTANTS.shrinkages, CONSTANTS.ridges, candidate.distances
     known: dict[tuple[int, ...], float] = {}
+    silent: dict[tuple[int, ...], float] = {}
+    whole = len(tried[2]) > 1 and training.values.shape[2] == validation.windows.values.shape[2]
 
     def score(place: tuple[int, ...]) -> float:
         if place not in known:
+            shared = (*place[:2], 0)
+            if whole and place != shared:
+                score(shared)
             validation.choices += 1
             candidate.constants = _constants(tried, place)
             variant = candidate.variant(training)
             known[place] = log_error(validation.errors(variant, candidate, most))
+            if whole:
+                silent[place] = validation.silent_error(variant, candidate, most)
+                known[place] += (silent[place] - silent[shared]) / sum(CONSTANTS.case_weights.values())
             if known[place] == min(known.values()):
                 candidate.keep(training, variant)
         return known[place]

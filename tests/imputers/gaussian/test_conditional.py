@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from glaim_stream.imputers.gaussian import conditional
 from glaim_stream.imputers.gaussian.conditional import Conditional
 
 
@@ -35,6 +36,47 @@ def test_every_share_of_holes_agrees_with_the_dense_reference(cells: int, count:
         expected = reference(matrix, values[row], observed[row])
         np.testing.assert_allclose(mean[row], expected[0], atol=1e-9)
         np.testing.assert_allclose(variance[row], expected[1], atol=1e-9)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.45, 0.55, 0.7, 0.98, 1.0])
+@pytest.mark.parametrize("cells", [60, 620])
+def test_means_alone_are_those_with_variances(cells: int, share: float) -> None:
+    matrix, rng = covariance(cells, 17), np.random.default_rng(18)
+    values, observed = rng.normal(size=(6, cells)), rng.random((6, cells)) >= share
+    observed[:3] &= rng.random((3, cells)) >= 0.3  # some windows by each form
+    whole, _ = Conditional(matrix).fill(values, observed)
+    means, variances = Conditional(matrix).fill(values, observed, with_variance=False)
+    np.testing.assert_allclose(means, whole, atol=1e-9)
+    assert not variances[(~observed).any(axis=1) & observed.any(axis=1)].any()
+
+
+@pytest.mark.parametrize("newest", [False, True])
+def test_means_alone_have_the_same_bits_in_any_company(newest: bool) -> None:
+    matrix, rng = covariance(530, 5), np.random.default_rng(6)
+    values, observed = rng.normal(size=(60, 530)), rng.random((60, 530)) > np.linspace(0, 1, 60)[:, None]
+    wanted = np.arange(530) % 12 == 11 if newest else None
+    form = Conditional(matrix)
+    together, _ = form.fill(values, observed, wanted, with_variance=False)
+    for row in range(60):
+        alone, _ = form.fill(values[[row]], observed[[row]], wanted, with_variance=False)
+        np.testing.assert_array_equal(alone[0], together[row])
+
+
+@pytest.mark.parametrize("columns", [3, 40])
+def test_a_window_without_a_factor_of_cholesky_is_solved_and_costs_no_other_its_bits(columns: int) -> None:
+    rng = np.random.default_rng(19)
+    system = np.stack([covariance(20, seed) for seed in range(4)])
+    system[2] = -system[2]
+    across, known = rng.normal(size=(4, 20, columns)), rng.normal(size=(4, 20))
+    filled, explained = conditional._explained(system, across, known)
+    for row in range(4):
+        weights = np.linalg.solve(system[row], across[row])
+        np.testing.assert_allclose(filled[row], known[row] @ weights, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(explained[row], (weights * across[row]).sum(axis=0), rtol=1e-6, atol=1e-6)
+    others = [0, 1, 3]
+    calm = conditional._explained(system[others], across[others], known[others])
+    np.testing.assert_array_equal(filled[others], calm[0])
+    np.testing.assert_array_equal(explained[others], calm[1])
 
 
 @pytest.mark.parametrize("share", [0.005, 0.02, 0.1, 0.3, 0.45, 0.6, 0.9, 1.0])

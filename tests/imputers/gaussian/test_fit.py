@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from glaim_stream.imputers.gaussian import fit as fit_module
 from glaim_stream.imputers.gaussian import search, tiles
@@ -15,10 +16,11 @@ from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.gaussian.hiding import CASES, hidden_cells
 from glaim_stream.imputers.gaussian.inverse import inverse
 from glaim_stream.imputers.gaussian.report import INTERPOLATION, LAST_VALUE, MIX
-from glaim_stream.imputers.gaussian.search import CONSTANTS
+from glaim_stream.imputers.gaussian.search import CONSTANTS, Constants
 from glaim_stream.imputers.gaussian.series import Series
 from glaim_stream.imputers.gaussian.simplex import convex_weights
 from glaim_stream.imputers.gaussian.tiles import span_for, tiles_of
+from glaim_stream.imputers.simple import interpolated
 from tests.imputers.gaussian.samples import STEPS, fitted, series, windows
 
 
@@ -159,25 +161,51 @@ def test_many_sensors_are_covered_by_shorter_windows(monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(some.deviation[:, :, asked], answer.deviation[:, :, asked], rtol=1e-6)
 
 
-def test_what_many_sensors_share_is_reduced_where_it_is_mostly_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("most_cells", [30 * 12, 30 * STEPS], ids=["part of the window", "whole window"])
+def test_what_sensors_share_is_reduced_where_it_is_mostly_noise(
+    monkeypatch: pytest.MonkeyPatch, most_cells: int
+) -> None:
     rng = np.random.default_rng(6)
     alone = np.cumsum(rng.normal(size=(30, 500)), axis=1)[None]  # nothing in common, and as many cells as rows
-    monkeypatch.setattr(tiles, "MOST_CELLS", 30 * 12)
+    monkeypatch.setattr(tiles, "MOST_CELLS", most_cells)
 
-    def error(default: float) -> float:
+    def error(constants: Constants) -> float:
         for module in (fit_module, search):
-            monkeypatch.setattr(module, "CONSTANTS", replace(CONSTANTS, default_distance=default))
+            monkeypatch.setattr(module, "CONSTANTS", constants)
         found = fitted(alone[:, :, :350], only_numbers=True, only_plain=True)
-        assert (found.report.distance[PLAIN] > 0) == (default > 0)
-        cut, end_ms = windows(alone[:, :, 350:], 20)
-        observed = ~hidden_cells("random", np.ones(cut.shape, np.bool_))
-        mean = found.form.fill(cut, observed, end_ms).mean
-        assert found.form.span == 12
-        return float(np.square(mean - cut)[~observed].mean())
+        assert found.form.span == most_cells // 30
+        assert (found.report.distance[PLAIN] > 0) == (len(constants.distances) > 1)
+        return error_of(found.form, alone[:, :, 350:])
 
-    assert error(CONSTANTS.default_distance) < 0.8 * error(0.0)
-    monkeypatch.undo()
-    assert set(fitted(alone[:, :3]).report.distance.values()) == {0.0}
+    without = replace(CONSTANTS, distances=(0.0,), default_distance=0.0)
+    assert error(CONSTANTS) < 0.8 * error(without)
+
+
+def test_what_sensors_share_is_not_reduced_where_it_is_known_well() -> None:
+    assert set(fitted(series(4_000)).report.distance.values()) == {0.0}
+    assert set(fitted(series(4_000)[:, :1]).report.distance.values()) == {0.0}, "one sensor shares nothing"
+
+
+@pytest.mark.parametrize("case", ["blocks", "random"])
+def test_two_windows_of_rows_are_enough_to_beat_interpolation(case: str) -> None:
+    rng = np.random.default_rng(10)
+    alike = np.cumsum(rng.normal(size=1_000)) + 0.3 * np.cumsum(rng.normal(size=(12, 1_000)), axis=1)
+    values = (alike + 0.5 * rng.normal(size=alike.shape))[None]
+    found = fitted(values[:, :, : 2 * STEPS], only_numbers=True)
+    assert found.report.errors == {}, "too few rows to choose anything on others"
+    cut, _ = windows(values[:, :, 2 * STEPS :], 20)
+    observed = ~hidden_cells(case, np.ones(cut.shape, np.bool_))
+    straight = interpolated(np.where(observed, cut, 0.0), observed)[0]
+    by_lines = float(np.square(straight - cut)[~observed].mean())
+    assert error_of(found.form, values[:, :, 2 * STEPS :], case) < 0.85 * by_lines
+
+
+def error_of(form: ClosedForm, values: NDArray[np.float64], case: str = "random") -> float:
+    """Mean squared error at hidden cells of 20 windows of series [1, C, N]."""
+    cut, end_ms = windows(values, 20)
+    observed = ~hidden_cells(case, np.ones(cut.shape, np.bool_))
+    mean = form.fill(cut, observed, end_ms).mean
+    return float(np.square(mean - cut)[~observed].mean())
 
 
 def test_silent_parts_take_their_level_from_the_others_where_these_tell_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,16 @@ def test_the_newest_steps_alone_have_the_values_of_whole_windows(form: ClosedFor
     np.testing.assert_allclose(part.deviation, whole.deviation[:, :, -newest:], rtol=1e-6)
 
 
+@pytest.mark.parametrize("share", [0.1, 0.7])
+def test_means_alone_are_those_with_deviations(form: ClosedForm, share: float) -> None:
+    values, end_ms = windows(series(seed=3, habit=1.0))
+    observed = holes(values.shape, share)
+    whole, alone = (form.fill(values, observed, end_ms, with_deviation=each) for each in (True, False))
+    np.testing.assert_allclose(alone.mean, whole.mean, rtol=1e-9)
+    assert np.isnan(alone.deviation[~observed]).all()
+    assert (alone.deviation[observed] == 0).all()
+
+
 @pytest.mark.parametrize("steps", [(0,), (0, 5), tuple(range(9))])
 def test_steps_that_are_asked_for_have_the_values_of_all_and_others_none(
     form: ClosedForm, steps: tuple[int, ...]

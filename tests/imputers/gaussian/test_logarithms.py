@@ -78,6 +78,12 @@ def edges() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return cut, observed, end_ms
 
 
+def test_means_alone_stay_within_the_room_that_deviations_give(fit_of_growth: Fitted) -> None:
+    form = by_logarithms_alone(fit_of_growth)
+    whole, alone = (form.fill(*edges(), with_deviation=each) for each in (True, False))
+    np.testing.assert_array_equal(alone.mean, whole.mean)
+
+
 def test_the_plain_variant_is_computed_where_an_answer_by_logarithms_leaves_its_room_and_changes_no_other(
     fit_of_growth: Fitted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
