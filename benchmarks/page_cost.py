@@ -4,7 +4,8 @@
 
 A topic is full of readings, and a worker fills their holes on one core, in turn without a page and with one whose
 viewer watches a group as a browser does: one stream of events, read as they come. CPU time counts, of the whole
-process, because it depends least on other load of the machine.
+process, because it depends least on other load of the machine. Beside it stands what the page itself has booked, as a
+share of the process's CPU time: two runs differ by more than the page costs.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
 from benchmarks import machine
 from benchmarks.bench import Bench, Result, prepared
 from benchmarks.engines.glaim import Glaim
 from benchmarks.measure import EngineFailed, run
-from benchmarks.whole import REPOSITORY, PlantLoad
+from benchmarks.whole import REPOSITORY, PlantLoad, metrics_page
 from deploy.ports import LOOPBACK, choose_port
 
 WARM_UP_S = 2.0
@@ -36,7 +38,10 @@ class Viewer:
 
     port: int
     group: str
+    metrics_port: int
     events: int = 0
+    booked: float = float("nan")  # by the page since the first event, as a share of the process's CPU time
+    _before: tuple[float, float] = (0.0, 0.0)
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
@@ -44,8 +49,16 @@ class Viewer:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def stop(self) -> None:
-        """Let go of the page."""
+        """Let go of the page, and read what it has booked; the worker is still there."""
         self._stopped.set()
+        page_s, process_s = (now - before for now, before in zip(self._spent_s(), self._before, strict=True))
+        self.booked = page_s / process_s
+
+    def _spent_s(self) -> tuple[float, float]:
+        """CPU seconds that the page has booked, and those of the process."""
+        families = text_string_to_metric_families(metrics_page(self.metrics_port))
+        found = {sample.name: sample.value for family in families for sample in family.samples}
+        return found["glaim_page_cpu_seconds_total"], found["process_cpu_seconds_total"]
 
     def _watch(self) -> None:
         while not self._stopped.wait(0.2):
@@ -54,7 +67,9 @@ class Viewer:
                 connection.request("GET", f"/api/stream?group={self.group}")
                 answer = connection.getresponse()
                 while answer.status == 200 and not self._stopped.is_set() and (line := answer.readline()):
-                    self.events += line.startswith(b"event:")
+                    if line.startswith(b"event:"):
+                        self._before = self._before if self.events else self._spent_s()
+                        self.events += 1
             except OSError:
                 continue  # the page is not there yet, or no longer
             finally:
@@ -66,29 +81,35 @@ def measure(bench: Bench, seconds: float, pairs: int) -> Result:
     load = PlantLoad(int((seconds + WARM_UP_S) * MOST_PER_S))
     topic, filled = bench.fill(load, "page-readings")
     settings = {"GLAIM_IMPUTER": "gaussian", "GLAIM_MODEL_REPOSITORY": str(REPOSITORY)}
-    ratios, events = list[float](), list[int]()
+    ratios, booked, events = list[float](), list[float](), list[int]()
     for pair in range(pairs):
         per_cpu_s = {}
         for name in ("without", "with") if pair % 2 else ("with", "without"):  # neither always comes first
-            viewer = Viewer(choose_port(), load.names[0])
-            page = {"GLAIM_PAGE_PORT": str(viewer.port), "GLAIM_PAGE_HOST": LOOPBACK} if name == "with" else {}
-            if page:
+            viewer = Viewer(choose_port(), load.names[0], choose_port())
+            pages = {"GLAIM_PAGE_PORT": str(viewer.port), "GLAIM_PAGE_HOST": LOOPBACK} if name == "with" else {}
+            if pages:
                 viewer.start()
             run_name = f"page-{name}-{pair}"
+            engine = Glaim(run_name, settings=settings | pages | {"GLAIM_METRICS_PORT": str(viewer.metrics_port)})
             rate = run(
-                Glaim(run_name, settings=settings | page), bench.job(load, filled, topic, run_name),
-                cores=bench.engine_core, warm_up_s=WARM_UP_S, seconds=seconds, at_end=viewer.stop,
+                engine, bench.job(load, filled, topic, run_name), cores=bench.engine_core, warm_up_s=WARM_UP_S,
+                seconds=seconds, at_end=viewer.stop,
             )  # fmt: skip
             per_cpu_s[name] = rate.per_cpu_s
-            if page:
+            if pages:
                 events.append(viewer.events)
+                booked.append(viewer.booked)
         ratios.append(per_cpu_s["with"] / per_cpu_s["without"])
-        bench.console.print(f"pair {pair + 1}: {ratios[-1]:.4f} of the rate without a page, {events[-1]} events")
+        bench.console.print(
+            f"pair {pair + 1}: {ratios[-1]:.4f} of the rate without a page, booked {booked[-1]:.2%}, "
+            f"{events[-1]} events"
+        )
     if min(events) == 0:
         raise EngineFailed("a viewer saw no event, so nothing was measured")
     return {
         "pairs": pairs, "share_p50": round(statistics.median(ratios), 4), "share_min": round(min(ratios), 4),
-        "share_max": round(max(ratios), 4), "events_p50": statistics.median(events), "seconds": seconds,
+        "share_max": round(max(ratios), 4), "booked_p50": round(statistics.median(booked), 5),
+        "booked_max": round(max(booked), 5), "events_p50": statistics.median(events), "seconds": seconds,
     }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ LOOPBACK = "127.0.0.1"
 # Below Linux's ephemeral range (32768 and up), so that no outgoing connection can take the port between the test bind
 # here and the server's own.
 _FIRST_PORT, _LAST_PORT = 20_000, 32_000
+_chance = random.SystemRandom()  # tests seed the module's generator, and would choose the same port in two processes
 _given: set[int] = set()  # handed out by this process: a server that needs several ports must get different ones
 
 
@@ -30,7 +31,7 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
 def choose_port(host: str = LOOPBACK) -> int:
     """A free port, chosen at random so that parallel runs rarely collide."""
     for _ in range(200):
-        port = random.randint(_FIRST_PORT, _LAST_PORT)
+        port = _chance.randint(_FIRST_PORT, _LAST_PORT)
         if port not in _given and is_free(port, host):
             _given.add(port)
             return port

@@ -99,9 +99,12 @@ class Browser:
         """Wait until an expression is true, and return its value."""
         end_s = time.monotonic() + within_s
         while True:
-            found = self.run(script)
-            if found:
-                return found
+            try:
+                if found := self.run(script):
+                    return found
+            except AssertionError as error:  # the page went to another address meanwhile
+                if "navigated" not in str(error):
+                    raise
             if time.monotonic() > end_s:
                 text = self.run("document.body.innerText.slice(0, 2000)")
                 raise AssertionError(f"not true within {within_s:g} s: {script}; {self.problems}; the page:\n{text}")

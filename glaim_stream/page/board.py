@@ -22,52 +22,24 @@ from typing import Any
 
 import numpy as np
 
-from glaim_stream.page.figures import Accuracy, Throughput, known_versions, refused_versions
+from glaim_stream.page.compact import compact
+from glaim_stream.page.cost import ThreadCost
+from glaim_stream.page.figures import Throughput
+from glaim_stream.page.model_panels import ModelPanels
+from glaim_stream.page.others import OtherGroups
 from glaim_stream.page.overview import UNKNOWN_S, GroupStates
 from glaim_stream.page.sources import LoopBusy, Sources
-from glaim_stream.page.versions import versions_of
-from glaim_stream.page.watched import WatchedGroup, read_message
+from glaim_stream.page.watched import WatchedGroup
+from glaim_stream.page.watching import Watch, Watching
 
 log = logging.getLogger(__name__)
 
 TICK_S = 1.0
-MODEL_EVERY_S = 5.0
 MOST_NAMED = 6  # faulty sensors beside the groups
-MOST_WATCHED = 8  # groups at a time; each takes some 200 kB for 8 sensors and 96 steps
-_KEPT_S = 20.0  # a group stays watched for so long after its last viewer, who may come back
 _LOOP_SHARE = 0.005
 _SOONEST_S = 0.2
 
 Event = tuple[str, bytes]  # name and JSON
-
-
-@dataclass
-class _Watch:
-    """A group that a browser shows.
-
-    end_ms: end of the newest closed step.
-    unjudged: why the health of its sensors is not judged: "", `off`, `window` or `habits`.
-    faulty: the detectors by which its sensors are faulty now.
-    faults: the event about its faulty sensors.
-    """
-
-    rows: WatchedGroup
-    model: int
-    head: dict[str, Any]
-    seen_s: float
-    end_ms: int = 0
-    unjudged: str = ""
-    faulty: dict[str, list[str]] = field(default_factory=dict)
-    faults: bytes = b""
-
-    @property
-    def shown_to_ms(self) -> int:
-        """End of the newest step with a row, while rows follow the closed steps: these wait for their values first."""
-        if self.rows.newest_ms is None:
-            return self.end_ms
-        newest_ms = self.rows.newest_ms + int(self.head["step_ms"])
-        recent = self.end_ms - newest_ms < self.head["window"] // 2 * self.head["step_ms"]
-        return newest_ms if recent else self.end_ms
 
 
 @dataclass
@@ -111,20 +83,18 @@ class Board:
         self.sources, self._now_s = sources, now_s
         self.nonce = secrets.token_hex(4)  # of this process: positions of another one mean nothing here
         self._news = Condition()
+        self.watching = Watching(sources, self._news)
+        self.models = ModelPanels(sources)
+        self._others = OtherGroups(sources)
         self._viewers: list[Viewer] = []
-        self._throughput, self._accuracy = Throughput(), Accuracy()
+        self._throughput = Throughput()
         self._tick = 0
         self._states_due = 0.0
         self._names: tuple[int, list[str]] = (0, [])
         self._names_event = b""
-        self._elsewhere: tuple[int, tuple[int, ...], bytes] = (0, (), b"")  # version, made of, event
-        self._elsewhere_due = 0.0
         self._states: dict[str, Any] = {}
         self._overview = b""
         self._first: tuple[int, int] | None = None  # partition and model that are shown where no group is chosen
-        self._models: dict[tuple[int, int], tuple[float, int, bytes]] = {}
-        self._watched: dict[str, _Watch] = {}
-        self._gone: dict[str, str] = {}  # why a group is not shown
         self._busy = ""
 
     def start(self) -> None:
@@ -160,18 +130,19 @@ class Board:
             if viewer.names != version and self._names_event:
                 events.append(("names", self._names_event))
                 viewer.names = version
-            if viewer.elsewhere != self._elsewhere[0] and self._elsewhere[2]:
-                events.append(("elsewhere", self._elsewhere[2]))
-                viewer.elsewhere = self._elsewhere[0]
+            newest, others = self._others.newest
+            if viewer.elsewhere != newest and others:
+                events.append(("elsewhere", others))
+                viewer.elsewhere = newest
             if viewer.overview != self._tick:
                 events.append(("overview", self._overview))
                 viewer.overview = self._tick
-            watch = self._watched.get(viewer.group or "")
+            watch = self.watching.groups.get(viewer.group or "")
             shown = self._first if watch is None else (watch.rows.partition, watch.model)
-            made = None if shown is None else self._models.get(shown)
-            if shown is not None and made is not None and viewer.model != (*shown, made[1]):
-                events.append(("model", made[2]))
-                viewer.model = (*shown, made[1])
+            made = None if shown is None else self.models.of(shown)
+            if shown is not None and made is not None and viewer.model != (*shown, made[0]):
+                events.append(("model", made[1]))
+                viewer.model = (*shown, made[0])
             if viewer.group is not None:
                 events += self._rows_for(viewer, watch)
             return events
@@ -179,11 +150,11 @@ class Board:
     def watched(self, group: str) -> WatchedGroup | None:
         """The rows of a group that a browser shows."""
         with self._news:
-            watch = self._watched.get(group)
+            watch = self.watching.groups.get(group)
             return None if watch is None else watch.rows
 
-    def _rows_for(self, viewer: Viewer, watch: _Watch | None) -> list[Event]:
-        why = self._gone.get(viewer.group or "", "")  # an event
+    def _rows_for(self, viewer: Viewer, watch: Watch | None) -> list[Event]:
+        why = self.watching.gone.get(viewer.group or "", "")  # an event
         if watch is None:
             if not why or viewer.said == why:
                 return []
@@ -201,6 +172,7 @@ class Board:
         return events
 
     def _run(self) -> None:
+        cost = ThreadCost()
         while True:
             with self._news:
                 self._news.wait_for(lambda: bool(self._viewers))
@@ -209,6 +181,7 @@ class Board:
                 self.refresh()
             except Exception:
                 log.exception("the page could not read the worker's state")
+            cost.book()
             with self._news:
                 self._tick += 1
                 self._news.notify_all()
@@ -221,7 +194,7 @@ class Board:
 
     def _has_newcomer(self) -> bool:
         """Whether a viewer wants a group that is not shown yet."""
-        return not self._wanted() <= set(self._watched) | set(self._gone)
+        return not self._wanted() <= set(self.watching.groups) | set(self.watching.gone)
 
     def refresh(self) -> None:
         """Make the newest state; called by the thread, once a second."""
@@ -233,12 +206,10 @@ class Board:
                 self._states_due = now_s + max(TICK_S / 2, took_s / _LOOP_SHARE)
                 self._take_states(parts)
             self._take_faults()
-            self._look_elsewhere(now_s)
-            self._watch(now_s)
-            self._make_models(now_s)
+            self._look_at_groups(now_s)
         except LoopBusy as busy:
             self._busy = str(busy)
-        overview = _json(
+        overview = compact(
             {
                 **self._states,
                 "at_ms": time.time_ns() // 1_000_000,
@@ -271,7 +242,7 @@ class Board:
                 "partition": [part.partition for part in parts for _ in part.names],
             }
             with self._news:
-                self._names, self._names_event = (version, names), _json(document)
+                self._names, self._names_event = (version, names), compact(document)
         self._first = (parts[0].partition, parts[0].model) if parts else None
         self._states = {
             "version": self._names[0],
@@ -284,168 +255,25 @@ class Board:
             "faulty": _packed([part.faulty for part in parts], np.uint8),
         }
 
+    def _look_at_groups(self, now_s: float) -> None:
+        """Bring the watched groups, the models that viewers see and the list of other workers' groups up to date."""
+        version, names = self._names
+        partitions = self._states.get("partitions", ())
+        self._others.make(names, version, partitions, now_s)
+        with self._news:
+            wanted = self._wanted()
+        self.watching.follow(wanted, set(partitions), now_s)
+        shown = {(watch.rows.partition, watch.model) for watch in self.watching.groups.values()}
+        self.models.make(shown if self._first is None else shown | {self._first}, self._tick + 1, now_s)
+
     def _take_faults(self) -> None:
         """Take the events of sensor health that this worker has published since the last time."""
         if self.sources.faults is not None:
             for partition, value in self.sources.recent.take_health():
                 self.sources.faults.take(partition, None, value)
 
-    def _watch(self, now_s: float) -> None:
-        """Follow the groups that browsers show, and forget those that none has shown for a while."""
-        with self._news:
-            wanted = self._wanted()
-        gone: dict[str, str] = {}
-        for group in sorted(wanted):
-            watch = self._watched.get(group)
-            if watch is None and len(self._watched) >= MOST_WATCHED:
-                why = f"other viewers look at {MOST_WATCHED} groups, which is as many as are shown at a time"
-                gone[group] = json.dumps({"group": group, "why": why})
-                continue
-            found = self.sources.in_loop(self._begin(group, watch))
-            if found is None:
-                gone[group] = self._absent(group)
-                self._watched.pop(group, None)
-                continue
-            found.seen_s = now_s
-            faults = self._faults_of(group, found)
-            with self._news:
-                found.faults = faults
-                self._watched[group] = found
-        with self._news:
-            self._gone = gone
-            for group in [name for name, each in self._watched.items() if each.seen_s < now_s - _KEPT_S]:
-                del self._watched[group]
-        self._read_rows()
-
-    def _faults_of(self, group: str, watch: _Watch) -> bytes:
-        """The event about the faulty sensors of a group of this worker."""
-        faults = self.sources.faults
-        events = [] if faults is None or watch.unjudged else faults.of(group, watch.faulty)
-        return _json({"group": group, "unjudged": watch.unjudged, "events": events})
-
-    def _absent(self, group: str) -> str:
-        """The event for a group that this worker does not have."""
-        own = self._states.get("partitions", ())
-        other = None if self.sources.elsewhere is None else self.sources.elsewhere.of(group)
-        faults = self.sources.faults
-        partition = other.partition if other is not None else None if faults is None else faults.partition_of(group)
-        if partition is None or partition in own:
-            return json.dumps({"group": group, "why": "this worker has no such group now"})
-        why = f"another worker has this group, in partition {partition}: its live window is on that one's page"
-        told = {"group": group, "why": why, "faults": None if faults is None else faults.of(group)}
-        return f'{json.dumps(told)[:-1]}, "record": {"null" if other is None else other.detail}}}'
-
-    def _look_elsewhere(self, now_s: float) -> None:
-        """Make the list of other workers' groups, every few seconds at most."""
-        elsewhere, faults = self.sources.elsewhere, self.sources.faults
-        known = [each.version for each in (elsewhere, faults) if each is not None]
-        made_of = (*known, self._names[0])
-        if not known or made_of == self._elsewhere[1] or now_s < self._elsewhere_due:
-            return
-        self._elsewhere_due = now_s + MODEL_EVERY_S
-        own, partitions = set(self._names[1]), set(self._states.get("partitions", ()))
-        faulty = {} if faults is None else faults.going_outside(partitions)
-        groups: dict[str, list[Any]] = {
-            name: [name, partition, None, count] for name, (partition, count) in faulty.items()
-        }
-        for name, other in [] if elsewhere is None else elsewhere.outside(partitions):
-            coverage = None if other.coverage is None else round(other.coverage, 3)
-            groups[name] = [name, other.partition, coverage, faulty.get(name, (0, 0))[1]]
-        found = [groups[name] for name in sorted(groups.keys() - own)]
-        version = self._elsewhere[0] + 1
-        with self._news:
-            self._elsewhere = (version, made_of, _json({"version": version, "groups": found}))
-
-    async def _begin(self, group: str, watch: _Watch | None) -> _Watch | None:
-        """Find a group in the windows, and begin with the readings that they hold. Runs in the event loop."""
-        found = self.sources.windows_of(group)
-        if found is None:
-            return None
-        partition, _, windows, row = found
-        rings, model = windows.rings, windows.model
-        closable = rings.closable or 0
-        if watch is None or watch.rows.partition != partition or watch.model != windows.model_index:
-            rows = WatchedGroup(group, partition, model.sensor_ids, model.window * model.step_ms)
-            head = {
-                "group": group,
-                "partition": partition,
-                "model": model.name,
-                "step_ms": model.step_ms,
-                "window": model.window,
-                "revise_after": model.revise_after,
-                "sensors": [{"id": sensor.id, "unit": sensor.unit} for sensor in model.sensors],
-            }
-            watch = _Watch(rows, windows.model_index, head, 0.0)
-            if rings.closable is not None:
-                values, observed, corrections = (
-                    rings.past(array, slice(row, row + 1), closable - 1)[0]
-                    for array in (rings.values, rings.observed, rings.corrections)
-                )
-                first_ms = (closable - model.window) * model.step_ms
-                rows.hold(first_ms, model.step_ms, values, observed, corrections)
-        watch.end_ms = max(closable, (windows.published_through or -1) + 1) * model.step_ms
-        health, code = windows.health, rings.groups[row]
-        if health is None:
-            watch.unjudged = "off" if self.sources.faults is None else "window"
-        else:
-            watch.unjudged = "" if health.judges else "habits"
-            watch.faulty = {model.sensor_ids[at]: each for at, each in health.faulty_of(code).items()}
-        return watch
-
-    def _read_rows(self) -> None:
-        """Decode the messages since the last time, for all watched groups at once."""
-        with self._news:
-            watches = list(self._watched.values())
-        if not watches:
-            return
-        known_to = min(watch.rows.known_to for watch in watches)
-        newest = self.sources.recent.newest
-        for message in self.sources.recent.since(known_to, {watch.rows.partition for watch in watches}):
-            batch = read_message(message.value)
-            with self._news:
-                for watch in watches:
-                    if watch.rows.partition == message.partition and message.number > watch.rows.known_to:
-                        watch.rows.add(batch, message.number)
-        with self._news:
-            for watch in watches:
-                watch.rows.known_to = max(watch.rows.known_to, newest)
-
-    def _make_models(self, now_s: float) -> None:
-        """Accuracy, weights and versions of the models that viewers see."""
-        wanted = {(watch.rows.partition, watch.model) for watch in self._watched.values()}
-        wanted |= set() if self._first is None else {self._first}
-        models = self.sources.pipeline.catalogue.models
-        self._accuracy.keep({models[index].name for _, index in wanted})
-        made = {key: self._models[key] for key in wanted if key in self._models}
-        for partition, index in wanted:
-            before = made.get((partition, index))
-            if before is not None and now_s - before[0] < MODEL_EVERY_S:
-                continue
-            model = models[index]
-            document = {
-                "model": model.name,
-                "partition": partition,
-                "sensors": [{"id": sensor.id, "unit": sensor.unit} for sensor in model.sensors],
-                "weights": self.sources.in_loop(self.sources.weights(partition, index)),
-                **self._accuracy.read(model.name),
-                "versions": versions_of(
-                    model,
-                    known_versions(model.name),
-                    refused_versions(model.name),
-                    self.sources.pipeline.contracts,
-                    self.sources.form_of(model.name),
-                ),
-            }
-            made[partition, index] = (now_s, self._tick + 1, _json(document))
-        with self._news:
-            self._models = made
-
 
 def _packed(parts: list[np.ndarray], kind: type[np.generic]) -> str:
     """Numbers as base64 of their little-endian bytes: a thousand groups take 1.4 kB a byte."""
     joined = np.concatenate(parts) if parts else np.empty(0, kind)
     return base64.b64encode(joined.astype(np.dtype(kind).newbyteorder("<")).tobytes()).decode()
-
-
-def _json(document: dict[str, Any]) -> bytes:
-    return json.dumps(document, separators=(",", ":"), default=str).encode()

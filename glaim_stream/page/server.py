@@ -28,6 +28,7 @@ from glaim_stream.errors import GlaimError, SettingsError
 from glaim_stream.page.access import Access
 from glaim_stream.page.board import Board
 from glaim_stream.page.carried import carried
+from glaim_stream.page.cost import ThreadCost
 from glaim_stream.page.sources import LoopBusy
 from glaim_stream.page.watched import Kind
 
@@ -163,6 +164,16 @@ class _Request(BaseHTTPRequestHandler):
     server: PageServer
     server_version, sys_version = "glaim-stream", ""
 
+    def setup(self) -> None:
+        """Begin a request."""
+        super().setup()
+        self.cost = ThreadCost()
+
+    def finish(self) -> None:
+        """End a request."""
+        super().finish()
+        self.cost.book()
+
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class names it
         """Log nothing: addresses may hold a token, and requests come every second."""
 
@@ -276,6 +287,7 @@ class _Request(BaseHTTPRequestHandler):
                 events = viewer.take()
                 text = b"".join(_event(viewer.position, *event) for event in events) or b": here\n\n"
                 self.wfile.write(text)  # waits while the viewer takes nothing, and gives up after _PATIENCE_S
+                self.cost.book()
                 tick = board.wait(tick, min(HEARTBEAT_S, left_s))
 
     def _state(self, query: Mapping[str, str]) -> None:

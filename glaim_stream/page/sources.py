@@ -16,6 +16,7 @@ import numpy as np
 from glaim_stream.blend.scores import Expert
 from glaim_stream.imputers.closed_form import ClosedFormImputer
 from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.page.cost import booked
 from glaim_stream.page.elsewhere import Elsewhere
 from glaim_stream.page.faults import FaultLog
 from glaim_stream.page.overview import GroupStates, group_states
@@ -64,7 +65,7 @@ class Sources:
         if loop is None or loop.is_closed() or not loop.is_running():
             coroutine.close()
             raise LoopBusy("the worker's event loop does not run")
-        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        future = asyncio.run_coroutine_threadsafe(booked(coroutine), loop)
         try:
             return future.result(PATIENCE_S)
         except TimeoutError as error:

@@ -64,17 +64,29 @@ class WatchedGroup:
         # Number of the message, revision and row, by time, sensor and kind; the newest message last.
         self._rows: dict[tuple[int, int, int], tuple[int, int, Line]] = {}
 
-    def add(self, batch: pa.RecordBatch, number: int) -> None:
-        """Take the group's rows of a decoded message."""
-        self.known_to = max(self.known_to, number)
-        groups = batch.column("group")
-        code = groups.dictionary.index(self.name).as_py()
-        if code < 0:
+    def add(self, messages: Iterable[tuple[int, pa.RecordBatch]]) -> None:
+        """Take the group's rows of decoded messages, each with its number, in ascending order.
+
+        Rows that the newest ones of the same call would push out are never made. A worker that catches up publishes
+        many windows of a group at once, of which a viewer sees the last.
+        """
+        parts = []
+        for number, batch in messages:
+            self.known_to = max(self.known_to, number)
+            own = self._own(batch)
+            if len(own):
+                parts.append((number, own, _times_ms(own)))
+        if not parts:
             return
-        at = np.flatnonzero(groups.indices.to_numpy() == code)
-        if len(at):
-            own = batch.take(pa.array(at))
-            self._fold(number, zip(*(_plain(own.column(name)) for name in _COLUMNS[1:]), strict=True))
+        newest_ms = max(int(ts_ms.max()) for _, _, ts_ms in parts)
+        self._newest_ms = newest_ms if self._newest_ms is None else max(self._newest_ms, newest_ms)
+        oldest_ms = self._newest_ms - self._span_ms
+        for number, own, ts_ms in parts:
+            kept = np.flatnonzero(ts_ms > oldest_ms)
+            if len(kept):
+                self._fold(number, own.take(pa.array(kept)), ts_ms[kept])
+        for key in [key for key in self._rows if key[0] <= oldest_ms]:
+            del self._rows[key]
 
     def hold(self, first_ms: int, step_ms: int, values: NDArray[np.float64], observed: NDArray[np.bool_],
              corrections: NDArray[np.int16]) -> None:  # fmt: skip
@@ -122,41 +134,65 @@ class WatchedGroup:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def _fold(self, number: int, rows: Iterable[tuple[Any, ...]]) -> None:
-        for sensor, ts_ms, value, observed, method, lower, upper, gap_age, revision, version in rows:
-            place = self._place.get(sensor)
-            if place is None:  # the catalogue has changed since
-                continue
-            kind = _kind_of(observed, revision)
-            key = (ts_ms, place, int(kind))
+    def _own(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of the group's sensors; the catalogue may have changed since they were published."""
+        groups = batch.column("group")
+        code = groups.dictionary.index(self.name).as_py()
+        own = batch.take(pa.array(np.flatnonzero(groups.indices.to_numpy() == code)))
+        return own.filter(pa.array(self._places(own) >= 0))
+
+    def _places(self, own: pa.RecordBatch) -> NDArray[np.int64]:
+        """The place of each row's sensor; -1 where the model has it no longer."""
+        sensors = own.column("sensor")
+        places = np.array([self._place.get(each, -1) for each in sensors.dictionary.to_pylist()], np.int64)
+        found: NDArray[np.int64] = places[sensors.indices.to_numpy()]
+        return found
+
+    def _fold(self, number: int, own: pa.RecordBatch, ts_ms: NDArray[np.int64]) -> None:
+        revision = own.column("revision").to_numpy()
+        kinds = _kinds(own.column("observed").to_numpy(zero_copy_only=False), revision)
+        rows = zip(
+            self._places(own).tolist(), ts_ms.tolist(), kinds.tolist(),
+            revision.tolist(), _numbers(own, "value"), _numbers(own, "lower"), _numbers(own, "upper"),
+            _names(own, "method"), own.column("gap_age").to_numpy().tolist(), _names(own, "model_version"), strict=True,
+        )  # fmt: skip
+        for place, at_ms, kind, count, value, lower, upper, method, gap_age, version in rows:
+            key = (at_ms, place, kind)
             before = self._rows.get(key)
-            if before is not None and before[1] > revision:
+            if before is not None and before[1] > count:
                 continue
             self._rows.pop(key, None)  # so that it is the newest one
-            line = _line(place, ts_ms, kind, value, lower, upper, method, revision, gap_age, version)
-            self._rows[key] = (number, revision, line)
-            self._newest_ms = ts_ms if self._newest_ms is None else max(self._newest_ms, ts_ms)
-        if self._newest_ms is not None:
-            oldest_ms = self._newest_ms - self._span_ms
-            for key in [key for key in self._rows if key[0] <= oldest_ms]:
-                del self._rows[key]
+            line = f"[{place},{at_ms},{kind},{value},{lower},{upper},{method},{count},{gap_age},{version}]"
+            self._rows[key] = (number, count, line)
 
 
-def _kind_of(observed: bool, revision: int) -> Kind:
-    if revision >= FIRST_CORRECTION:
-        return Kind.LATE
-    if observed:
-        return Kind.OBSERVED
-    return Kind.FINAL if revision >= FINAL else Kind.PROVISIONAL
+def _times_ms(own: pa.RecordBatch) -> NDArray[np.int64]:
+    times: NDArray[np.int64] = own.column("ts").cast(pa.int64()).to_numpy()
+    return times
+
+
+def _kinds(observed: NDArray[np.bool_], revision: NDArray[np.uint16]) -> NDArray[np.int64]:
+    """The Kind of each row."""
+    cases = [revision >= FIRST_CORRECTION, observed, revision >= FINAL]
+    return np.select(cases, [Kind.LATE, Kind.OBSERVED, Kind.FINAL], Kind.PROVISIONAL)
+
+
+def _numbers(own: pa.RecordBatch, name: str) -> list[str]:
+    """A column of numbers as JSON; what is no finite number is null."""
+    values = own.column(name).to_numpy(zero_copy_only=False)
+    found = list(map(repr, values.tolist()))
+    for at in np.flatnonzero(~np.isfinite(values)).tolist():
+        found[at] = "null"
+    return found
+
+
+def _names(own: pa.RecordBatch, name: str) -> list[str]:
+    """A column of names as JSON."""
+    column = own.column(name)
+    names = [json.dumps(each) for each in column.dictionary.to_pylist()]
+    return [names[code] for code in column.indices.to_pylist()]
 
 
 def _line(sensor: int, ts_ms: int, kind: Kind, *fields: Any) -> Line:
     shown = [None if isinstance(each, float) and not math.isfinite(each) else each for each in fields]
     return json.dumps([sensor, ts_ms, int(kind), *shown], separators=(",", ":"))
-
-
-def _plain(column: pa.Array) -> list[Any]:
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.int64())
-    plain: list[Any] = column.to_pylist()
-    return plain

@@ -56,6 +56,7 @@ DOCUMENTS = {
 }
 
 
+@pytest.mark.usefixtures("collected_before")
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_a_document_made_to_take_long_does_not(name: str) -> None:
     decoder = Decoder(GroupIndex(catalogue()))

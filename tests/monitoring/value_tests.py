@@ -129,6 +129,7 @@ OF_METRICS: dict[str, str] = {
     "glaim_loop_delay_seconds": (
         "tests/worker/test_health_watch.py::test_the_delay_of_the_loop_is_what_a_beat_took_beyond_its_pause"
     ),
+    "glaim_page_cpu_seconds_total": "tests/page/test_cost.py::test_the_page_books_the_time_that_a_viewer_costs",
     "glaim_worker_faults_total": f"{_ENGINE}::test_rows_are_published_despite_a_fault_in_announcements",
 }
 

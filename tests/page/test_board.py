@@ -15,7 +15,7 @@ import pytest
 
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.page import board as module
+from glaim_stream.page import watching as module
 from glaim_stream.page.board import Board, Viewer
 from glaim_stream.page.sources import LoopBusy
 from glaim_stream.page.watched import Kind

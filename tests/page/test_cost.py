@@ -7,12 +7,15 @@ import time
 import tracemalloc
 from collections.abc import Sequence
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
+from prometheus_client import REGISTRY
 
 from glaim_stream.output.messages import Output
+from glaim_stream.page.recent import MOST_BYTES
 from tests.page.worker import paged_worker
-from tests.support import catalogue
+from tests.support import catalogue, until
 
 RULES = catalogue(sensors=8, window=96, max_gap=48, revise_after=8, lateness_s=0, max_ahead_s=30)
 
@@ -27,6 +30,7 @@ def step_of(step: int, groups: Sequence[str]) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.usefixtures("collected_before")
 @pytest.mark.parametrize(("groups", "steps"), [(8, 200), (4_000, 4)])
 async def test_keeping_messages_takes_less_than_a_hundredth_of_the_work(groups: int, steps: int) -> None:
     """Small batches and large ones, and without Kafka: with it the share is smaller still. Waits do not count."""
@@ -65,4 +69,21 @@ async def test_a_viewer_of_ten_thousand_groups_takes_less_than_five_megabytes() 
             peak = tracemalloc.get_traced_memory()[1] - base
         finally:
             tracemalloc.stop()
-        assert peak < 5_000_000 - 2_000_000, "beside the messages that are kept"
+        assert peak + MOST_BYTES < 5_000_000, "with the messages that are kept"
+
+
+async def test_the_page_books_the_time_that_a_viewer_costs() -> None:
+    async with paged_worker(RULES, board_runs=False) as it:
+        await it.send(step_of(0, ["g0"]))
+        before = booked_s()
+        await asyncio.to_thread(it.board.refresh)
+        in_loop = booked_s() - before
+        assert in_loop > 0, "reading the groups takes time in the event loop"
+        began_s = time.process_time()
+        await asyncio.to_thread(lambda: urlopen(f"{it.address}/page.js").read())
+        await until(lambda: booked_s() > before + in_loop)
+        assert booked_s() - before - in_loop < time.process_time() - began_s
+
+
+def booked_s() -> float:
+    return REGISTRY.get_sample_value("glaim_page_cpu_seconds_total") or 0.0

@@ -145,7 +145,7 @@ async def test_the_header_shows_the_numbers_of_the_state(tab: Tab) -> None:
 async def test_the_accuracy_panel_shows_the_numbers_of_the_state(tab: Tab) -> None:
     pipeline, now_s = Pipeline(catalogue(lateness_s=0), {}, Neighbours(), score_share=1.0), [0.0]
     async with paged_worker(pipeline=pipeline) as it:
-        it.board._accuracy = Accuracy(lambda: now_s[0])
+        it.board.models.accuracy = Accuracy(lambda: now_s[0])
         for start in range(0, 90, 10):
             await it.send(readings(range(start, start + 10), ["g0", "g1", "g2"]))
         metrics.score_intervals.labels("m", "edge").inc(1000)
@@ -173,12 +173,12 @@ async def test_the_accuracy_panel_shows_the_numbers_of_the_state(tab: Tab) -> No
             assert [text for text, _ in known] == pytest.approx([value for _, value in known], rel=1e-2)
         assert [name for name, *_ in shown] == ["s0", "s1"]
         now_s[0] = 200.0
-        it.board._accuracy.read("m")
+        it.board.models.accuracy.read("m")
         await it.send(readings(range(90, 100), ["g0", "g1", "g2"]))
         now_s[0] = 801.0  # more than ten minutes later, what has been counted since then is shown
         await tab.until("document.querySelector('#model-figures').textContent.includes('hidden readings, 10 min')")
         recent = dict(await tab.run(numbers_of("model-figures")))["hidden readings, 10 min"]
-        scored = it.board._accuracy.read("m")["errors"]["first"]
+        scored = it.board.models.accuracy.read("m")["errors"]["first"]
         assert recent == whole(sum(each["count"] for each in scored.values()))
         assert 0 < int(recent) < sum(each["count"] for each in errors.values()) / 4
         assert tab.problems == []

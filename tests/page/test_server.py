@@ -216,8 +216,8 @@ async def test_viewers_that_take_nothing_hold_no_rows_and_no_other_viewer(monkey
             await it.send(readings(range(step, step + 1)))
         seen = (await asked(it.server.port, "/api/state?group=g0")).document
         assert any(name == "group" for name, _ in seen["events"])
-        assert len(it.board._watched) == 1
-        assert len(it.board._watched["g0"].rows) <= 6 * 2 * 2
+        assert len(it.board.watching.groups) == 1
+        assert len(it.board.watching.groups["g0"].rows) <= 6 * 2 * 2
         for connection in sleeping:
             connection.close()
 

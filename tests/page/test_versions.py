@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import datetime
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def test_versions_say_what_they_were_made_of_and_which_are_out_of_service(learn:
         ("gaussian", f"gaussian-{form.digest[:8]}", ""),
     ]  # fmt: skip
     assert found[2]["source"] == "trained on 30,240 rows of plant.parquet"
-    assert found[2]["made_ms"] == 1_795_238_339_000
+    assert found[2]["made_ms"] == datetime.fromisoformat(contract.created).timestamp() * 1000
     assert found[3]["source"] == ("learned by the workers" if learn else "closed form of the model repository")
     assert found[3]["until_ms"] == form.until_ms
 

@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from glaim_stream.output.messages import Message, Origin, Output
 from glaim_stream.page.recent import RecentMessages
@@ -35,7 +37,7 @@ def message(*rows: tuple[int, int, int, float, int], names: tuple[str, ...] = ("
 def watched(*messages: bytes, window: int = 6) -> WatchedGroup:
     group = WatchedGroup("b", 3, ["s0", "s1"], window * STEP_MS)
     for number, each in enumerate(messages, 1):
-        group.add(read_message(each), number)
+        group.add([(number, read_message(each))])
     return group
 
 
@@ -70,6 +72,34 @@ def test_a_viewer_gets_what_is_newer_than_its_position() -> None:
 def test_a_message_published_twice_is_shown_once_and_an_older_revision_replaces_nothing() -> None:
     group = watched(message((1, 0, 5, 2.5, 2)), message((1, 0, 5, 2.0, 1)), message((1, 0, 5, 2.5, 2)))
     assert [line[3] for line in lines(group)] == [2.5]
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 20), st.integers(-1, 5)),
+            min_size=1,
+            max_size=8,
+        ),
+        max_size=8,
+    )
+)
+def test_messages_that_are_taken_together_show_what_they_show_one_by_one(
+    rows: list[list[tuple[int, int, int, int]]],
+) -> None:
+    sent = [
+        message(*((group, sensor, step, float(n), revision) for n, (group, sensor, step, revision) in enumerate(each)))
+        for each in rows
+    ]
+    together = WatchedGroup("b", 3, ["s0", "s1"], 6 * STEP_MS)
+    together.add([(number, read_message(each)) for number, each in enumerate(sent, 1)])
+    assert lines(together) == lines(watched(*sent))
+
+
+def test_rows_of_sensors_that_the_catalogue_has_no_longer_are_not_shown() -> None:
+    group = WatchedGroup("b", 3, ["s1"], 6 * STEP_MS)
+    group.add([(1, read_message(message((1, 0, 5, 1.0, -1), (1, 1, 5, 2.0, -1))))])
+    assert [(line[0], line[3]) for line in lines(group)] == [(0, 2.0)]
 
 
 def test_rows_older_than_the_window_are_forgotten() -> None:

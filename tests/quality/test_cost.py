@@ -50,6 +50,7 @@ class Watch:
         return timed
 
 
+@pytest.mark.usefixtures("collected_before")
 @pytest.mark.parametrize(("groups", "steps", "steps_a_batch"), [(8, 200, 1), (200, 100, 1), (40, 300, 50)])
 async def test_live_accuracy_takes_a_few_hundredths_of_the_work(
     groups: int, steps: int, steps_a_batch: int, monkeypatch: pytest.MonkeyPatch
