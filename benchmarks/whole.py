@@ -41,9 +41,7 @@ class Way(NamedTuple):
 
     settings: Mapping[str, str]
     expected_per_s: int
-    # Of a poll, 2.6 steps: who rests in a block of 100 steps is known once the block before is answered, and until then
-    # the network is called. With 2,000 records, the batches in flight hold a block, and no call was saved.
-    most_records: int = 200
+    most_records: int = 2_000  # of a poll, some 26 steps: the rows of more come in bursts, longer than a short run
 
 
 WAYS = {
@@ -108,7 +106,7 @@ def whole(bench: Bench, plan: Plan, poll_records: int) -> Result:
             topic, filled = bench.fill(load, f"{name}-readings")
             job, pages = bench.job(load, filled, topic, name), list[str]()
             rate = run(engine, job, cores=bench.engine_core, warm_up_s=plan.warm_up_s, seconds=plan.seconds,
-                       at_end=partial(_read_metrics, port, pages))  # fmt: skip
+                       at_end=partial(_keep_metrics, port, pages))  # fmt: skip
             bench.console.print(f"{name}: {rate.per_s:,.0f}/s over {rate.seconds:.1f} s")
             output = (each.value for each in read_topic(job.servers, job.output_topic, load.partitions))
             found[name] = estimates(output, step_ms=load.step_ms, from_step=WINDOW)
@@ -146,6 +144,12 @@ def saved_share(page: str) -> float | None:
     return counts["saved"] / windows if windows else None
 
 
-def _read_metrics(port: int, pages: list[str]) -> None:
+def _keep_metrics(port: int, pages: list[str]) -> None:
+    pages.append(metrics_page(port))
+
+
+def metrics_page(port: int) -> str:
+    """The metrics of a worker, as text."""
     with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/metrics", timeout=30) as answer:
-        pages.append(answer.read().decode())
+        page: str = answer.read().decode()
+    return page

@@ -17,11 +17,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.windows.history import JUDGED_BLOCK
+
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-BLOCK = 100  # steps
+BLOCK = JUDGED_BLOCK
 RATE = 5  # steps, a divisor of BLOCK
 FEWEST = 8  # probes of a sensor in a block
 _SHARES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])  # of the network in a mixture with the closed form
@@ -52,7 +54,10 @@ class Worth:
         return resting
 
     def advance(self, step: int) -> None:
-        """Go on to a step; when it begins a block, decide for which sensors the network rests in it."""
+        """Go on to a step; when it begins a block, decide for which sensors the network rests in it.
+
+        The probes of all earlier blocks must have been learned from.
+        """
         block = step // BLOCK
         if self._block is not None and block <= self._block:
             return

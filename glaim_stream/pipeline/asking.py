@@ -59,6 +59,7 @@ class Asking:
         probes: Sequence[Probes] = (),
         upgrades: Sequence[Closed] = (),
         scores: PartitionScores | None = None,
+        after: asyncio.Event | None = None,
     ) -> list[Answer]:
         """Query the imputer for holes, probes and upgrades; any number of queries may be pending.
 
@@ -67,13 +68,17 @@ class Asking:
             probes: of these steps.
             upgrades: final rows to fill again.
             scores: of the partition, which know where the model rests; None: it is called for every window.
+            after: wait until this is set: the errors of all earlier blocks of steps are in the scores then, which can
+                decide where the model rests in this one. None: they know of the blocks that were decided before.
         """
         if not closed and not probes and not upgrades:
             return []
+        if after is not None:
+            await after.wait()
         start_s = time.perf_counter()
         models = dict.fromkeys([each.model_index for each in closed] + [each.model_index for each in probes])
         answers = await asyncio.gather(
-            *(self._query_model(model_index, closed, probes, scores) for model_index in models),
+            *(self._query_model(index, closed, probes, scores, in_turn=after is not None) for index in models),
             *(self._query_model(each.model_index, [each], (), upgrade=True) for each in upgrades),
         )
         metrics.impute_seconds.observe(time.perf_counter() - start_s)
@@ -86,6 +91,7 @@ class Asking:
         probes: Sequence[Probes],
         scores: PartitionScores | None = None,
         *,
+        in_turn: bool = False,
         upgrade: bool = False,
     ) -> Answer:
         """Send the windows of holes and of probes in one call, so that the imputer can batch them."""
@@ -113,6 +119,8 @@ class Asking:
         called = np.ones(len(windows), np.bool_)
         worth = None if scores is None else scores.models[model_index].worth
         if worth is not None:
+            if in_turn:
+                worth.advance(int(end_ms.max()) // model.step_ms)
             called = windows_to_call(rows if hole_count else None, probed, worth, model.step_ms)
         imputed, form = await self._answers(windows, called)
         ranges = [each.trained_range for each in (imputed, form) if each is not None]

@@ -28,6 +28,7 @@ from glaim_stream.pipeline.isolation import Isolation
 from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.pipeline.restore import Restore
+from glaim_stream.pipeline.turns import Turn, Turns
 from glaim_stream.quality.records import Record
 from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.partition import FeedResult, PartitionWindows
@@ -50,6 +51,7 @@ class Pending:
             a slice in the middle of a record.
         applied: what the batch caused.
         query: the imputer's answers for it.
+        turn: of the query; settled once the output is made or the errors are taken in.
         relearning: the answers for the probes of restored windows, whose errors come before this batch's.
         scores: belong to the windows that closed these steps; restored windows begin new ones.
         origin: the last record that the output includes.
@@ -60,6 +62,7 @@ class Pending:
     records: Sequence[InputRecord]
     applied: Applied
     query: Query
+    turn: Turn
     relearning: Query | None
     scores: PartitionScores
     origin: Origin
@@ -110,6 +113,7 @@ class PartitionEngine:
         self._scores = pipeline.scores()
         self._origin = Origin(-1, 0)
         self._queries: set[Query] = set()
+        self._turns = Turns()
         self._asked_again: Applied | None = None  # holds the codes of restored probes until they are settled
 
     @property
@@ -120,6 +124,7 @@ class PartitionEngine:
     def drop_windows(self) -> None:
         """Forget windows and scores, so that the next batch restores them."""
         self.windows, self._scores = None, self._pipeline.scores()
+        self._turns.restart()
 
     async def apply(
         self, records: Sequence[InputRecord], hand_over: Callable[[Pending], Awaitable[object]] | None = None
@@ -142,7 +147,7 @@ class PartitionEngine:
         windows = self.windows
         if windows is None:
             windows, probes = await self._restored(records)
-            relearning = self._start([], probes) if probes else None
+            relearning = self._relearning(probes)
         slices: Iterator[Applied] | None = None
         begun = done = 0  # records that were applied completely before the slice, and after it
         partial_slices = 0  # of a record that is not applied completely
@@ -160,7 +165,7 @@ class PartitionEngine:
                     del kept[len(kept) - partial_slices :]
                 elif partial_slices:  # the scores have their errors
                     repeats, self._scores = True, self._pipeline.scores()
-                    relearning = self._start([], probes) if probes else None
+                    relearning = self._relearning(probes)
                 break
             begun, done = done, applied.until
             partial_slices = 0 if done > begun else partial_slices + 1
@@ -180,16 +185,16 @@ class PartitionEngine:
         self._origin = Origin(records[-1].offset, records[-1].timestamp)
         count_applied(len(records) - begun, applied)
         upgrades = self._or_nothing(len(records), partial(self._pipeline.upgrades, windows, self._scores))
-        query = self._start(applied.closed, applied.probes, upgrades)
-        return Pending(records[begun:], applied, query, relearning, self._scores, self._origin, repeats)
+        query, turn = self._start(applied.closed, applied.probes, upgrades)
+        return Pending(records[begun:], applied, query, turn, relearning, self._scores, self._origin, repeats)
 
     def _early(self, records: Sequence[InputRecord], applied: Applied, relearning: Query | None) -> Pending:
         """Start the imputer for a slice of a batch that is not its last; `records` are complete with it, maybe none."""
         if records:
             self._origin = Origin(records[-1].offset, records[-1].timestamp)
         count_applied(len(records), applied)
-        query = self._start(applied.closed, applied.probes)
-        return Pending(records, applied, query, relearning, self._scores, self._origin)
+        query, turn = self._start(applied.closed, applied.probes)
+        return Pending(records, applied, query, turn, relearning, self._scores, self._origin)
 
     def close_idle(self, next_offset: int = 0) -> Pending | None:
         """Close the steps that are over by the wall clock, once nothing has arrived for the idle timeout.
@@ -210,6 +215,7 @@ class PartitionEngine:
         messages = await messages_with_fallbacks(
             self._pipeline, pending.applied.closed, pending.query, pending.scores, partial(self._fault, len(records))
         )
+        pending.turn.settled.set()
         if messages is None:
             detail = "the rows of its batch could not be made"
             messages, rejects = [], [Reject(each.offset, DeadLetterCause.PROCESSING, detail) for each in records]
@@ -243,6 +249,7 @@ class PartitionEngine:
         """Take in the errors of a batch whose output is not wanted."""
         await self._relearn(pending)
         await self._settle_errors(pending.query, pending)
+        pending.turn.settled.set()
 
     async def close(self) -> None:
         """Cancel the queries that are pending."""
@@ -253,6 +260,7 @@ class PartitionEngine:
 
     async def _restored(self, records: Sequence[InputRecord]) -> tuple[PartitionWindows, list[Probes]]:
         self.windows, self.restoring = None, True
+        self._turns.restart()
         restored = await self._restore.before(records)
         self.restoring = False
         self._asked_again = self._pipeline.codes.hold(Applied([], [], probes=restored.probes))
@@ -279,10 +287,26 @@ class PartitionEngine:
         if not fed.closed and not fed.outages and not fed.due_rows:
             return None
         applied = self._pipeline.codes.hold(Applied(fed.closed, [], outages=fed.outages, due_rows=fed.due_rows))
-        return Pending([], applied, self._start(fed.closed), None, self._scores, self._origin)
+        query, turn = self._start(fed.closed)
+        return Pending([], applied, query, turn, None, self._scores, self._origin)
 
-    def _start(self, closed: Sequence[Closed], probes: Sequence[Probes] = (), upgrades: Sequence[Closed] = ()) -> Query:
-        query = asyncio.create_task(self._pipeline.query(closed, probes, upgrades, self._scores))
+    def _start(
+        self, closed: Sequence[Closed], probes: Sequence[Probes] = (), upgrades: Sequence[Closed] = ()
+    ) -> tuple[Query, Turn]:
+        turn = self._turns.next(self._pipeline.blocks(closed, probes))
+        return self._ask(closed, probes, upgrades, turn.after), turn
+
+    def _relearning(self, probes: Sequence[Probes]) -> Query | None:
+        return self._ask([], probes) if probes else None
+
+    def _ask(
+        self,
+        closed: Sequence[Closed],
+        probes: Sequence[Probes],
+        upgrades: Sequence[Closed] = (),
+        after: asyncio.Event | None = None,
+    ) -> Query:
+        query = asyncio.create_task(self._pipeline.query(closed, probes, upgrades, self._scores, after))
         self._queries.add(query)
         query.add_done_callback(self._queries.discard)
         return query

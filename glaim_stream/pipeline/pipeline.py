@@ -5,6 +5,7 @@ The worker feeds it records as they arrive and a replay feeds it records of a fi
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -30,6 +31,7 @@ from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.row_counts import count_rows
 from glaim_stream.pipeline.settling import Settling
 from glaim_stream.pipeline.shadow import OtherVersion, Shadow
+from glaim_stream.pipeline.turns import Blocks, blocks_of
 from glaim_stream.quality.partition import PartitionQuality
 from glaim_stream.records import Rows, encode
 from glaim_stream.vocabulary import Method
@@ -117,6 +119,7 @@ class Pipeline:
         self._budget = budget
         self.codes = HeldCodes(self.index)
         self._versions = [""]
+        self._steps_ms = [model.step_ms for model in catalogue.models]
         self._tables = SensorTables(catalogue, contracts)
         self._asking = Asking(catalogue, self._tables, imputer, self.form_expert, self._model_gain)
         compared = None
@@ -213,9 +216,14 @@ class Pipeline:
         probes: Sequence[Probes] = (),
         upgrades: Sequence[Closed] = (),
         scores: PartitionScores | None = None,
+        after: asyncio.Event | None = None,
     ) -> list[Answer]:
         """Query the imputer for holes, probes and upgrades; see `Asking.query`."""
-        return await self._asking.query(closed, probes, upgrades, scores)
+        return await self._asking.query(closed, probes, upgrades, scores, after)
+
+    def blocks(self, closed: Sequence[Closed], probes: Sequence[Probes]) -> Blocks:
+        """The blocks of steps of these holes and probes, in which the model may rest; none where it never does."""
+        return blocks_of(closed, probes, self._steps_ms) if self._model_gain > 0 else {}
 
     def settle(
         self, scores: PartitionScores, answers: Sequence[Answer], *, again: bool = False

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.blend.worth import Worth, judged
 from glaim_stream.imputers.protocol import Imputed
-from glaim_stream.windows.closing import NO_WINDOW, Closed
+from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.probes import Probes
 
 Bools = NDArray[np.bool_]
@@ -27,8 +27,7 @@ def windows_to_call(closed: Closed | None, probes: Probes | None, worth: Worth, 
     """
     called = []
     if closed is not None:
-        holes = np.flatnonzero(closed.window != NO_WINDOW)
-        step = closed.ts_ms[holes] // step_ms + closed.lag[holes]
+        holes, step = closed.hole_steps(step_ms)
         of_holes = np.zeros(len(closed.window_values), np.bool_)
         of_holes[closed.window[holes][~worth.rests(step, closed.sensor[holes].astype(np.int64))]] = True
         called.append(of_holes)

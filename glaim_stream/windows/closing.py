@@ -66,11 +66,16 @@ class Closed:
         """Codes of the groups of its rows."""
         return [self.group]
 
+    def hole_steps(self, step_ms: int) -> tuple[Ints, Ints]:
+        """Rows of the holes to be filled, and the newest step of each one's window, int64 [h] alike."""
+        holes = np.flatnonzero(self.window != NO_WINDOW)
+        return holes, self.ts_ms[holes] // step_ms + self.lag[holes]
+
     def window_ends_ms(self, step_ms: int) -> Ints:
         """Start of the newest step of each window, int64 [w]."""
-        holes = np.flatnonzero(self.window != NO_WINDOW)
+        holes, step = self.hole_steps(step_ms)
         ends_ms = np.zeros(len(self.window_values), np.int64)
-        ends_ms[self.window[holes]] = self.ts_ms[holes] + self.lag[holes] * np.int64(step_ms)
+        ends_ms[self.window[holes]] = step * step_ms
         return ends_ms
 
 

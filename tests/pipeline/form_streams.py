@@ -72,10 +72,12 @@ def records(steps: int, *, groups: int = 3, constant: bool = True) -> list[Recor
     return out
 
 
-def pipeline_of(imputer: Imputer, form: Form | None, share: float = 1.0, gain: float = 0.0) -> Pipeline:
+def pipeline_of(
+    imputer: Imputer, form: Form | None, share: float = 1.0, gain: float = 0.0, kind: type[Pipeline] = Pipeline
+) -> Pipeline:
     contracts = {"m": contract(4, window=12, residual_quantiles=QUANTILES)}
     expert = None if form is None else FormExpert(form)
-    return Pipeline(RULES, contracts, imputer, form_expert=expert, score_share=share, model_gain=gain, upgrades=True)
+    return kind(RULES, contracts, imputer, form_expert=expert, score_share=share, model_gain=gain, upgrades=True)
 
 
 async def rows_of(pipeline: Pipeline, topic: list[Record], batch: int = 50, *, told: bool = True) -> Rows:

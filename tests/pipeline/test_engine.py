@@ -204,7 +204,9 @@ class Recorded(Pipeline):
         self.events: list[Any] = []
         self.fails = False
 
-    async def query(self, closed: Any, probes: Any = (), upgrades: Any = (), scores: Any = None) -> Any:
+    async def query(
+        self, closed: Any, probes: Any = (), upgrades: Any = (), scores: Any = None, after: Any = None
+    ) -> Any:
         self.events.append(("query", len(closed), len(probes)))
         return await super().query(closed, [], upgrades)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,16 +12,22 @@ from prometheus_client import REGISTRY
 
 from glaim_stream.blend.scores import Scores
 from glaim_stream.blend.worth import BLOCK, RATE
+from glaim_stream.decode.dead_letters import InputRecord
 from glaim_stream.errors import ImputerAbsent
 from glaim_stream.imputers.protocol import Imputed, Windows
+from glaim_stream.pipeline.applied import Applied
+from glaim_stream.pipeline.engine import PartitionEngine, Pending
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.records import Method, Rows
+from glaim_stream.records import Method, Rows, read_rows
+from glaim_stream.replay.restore import CopyRestore
 from glaim_stream.vocabulary import UPGRADED
+from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.probes import Probes, newest_steps
 from tests.pipeline.form_streams import AWAY, NOW_MS, Form, Offset, pipeline_of, records, rows_of
 from tests.support import Neighbours, Record
 
 GAIN = 0.1
+COMPARED = ("group", "sensor", "ts", "revision", "value", "method", "lower", "upper")
 STEPS = 320
 
 
@@ -51,6 +58,31 @@ def sorted_columns(rows: Rows) -> list[np.ndarray]:
 def require_equal(one: Rows, other: Rows) -> None:
     for name, *columns in zip(Rows.__slots__, sorted_columns(one), sorted_columns(other), strict=True):
         np.testing.assert_array_equal(*columns, name)
+
+
+Row = tuple[object, ...]
+
+
+async def published(pipeline: Pipeline, topic: list[Record], batch: int) -> list[Row]:
+    """The rows of an engine that applies everything before it finishes anything."""
+    restore = CopyRestore(pipeline, now_ms=lambda: NOW_MS)
+    engine = PartitionEngine(pipeline, restore, topic="in", partition=0, now_ms=lambda: NOW_MS)
+    taken = list[Pending]()
+
+    async def take(pending: Pending) -> None:
+        taken.append(pending)
+
+    for start in range(0, len(topic), batch):
+        taken.append(await engine.apply(topic[start : start + batch], take))
+    out = list[Row]()
+    for pending in taken:
+        async with asyncio.timeout(30):
+            output = (await engine.finish(pending)).output
+        for message in output.messages:
+            rows = read_rows(message.value)
+            out += zip(*(rows[name].to_pylist() for name in COMPARED), strict=True)
+    await engine.close()
+    return sorted(out, key=lambda row: tuple(map(str, row[:4])))
 
 
 def outcome(name: str) -> float:
@@ -97,6 +129,46 @@ async def test_the_rows_do_not_depend_on_which_windows_were_called() -> None:
     assert outcome("saved") - before > 100
     require_equal(small, large)
     require_equal(small, ignorant)
+
+
+async def test_a_worker_that_is_far_behind_saves_the_same_calls() -> None:
+    """It applies all of the topic before the first answer, in one batch or in many."""
+    topic, saved, found, models = records(STEPS, constant=False), list[float](), list[list[Row]](), list[Counted]()
+    for batch in (11, len(topic), 400):
+        models.append(Counted(500.0))
+        before = outcome("saved")
+        found.append(await published(pipeline_of(models[-1], Form(Neighbours()), gain=GAIN), topic, batch))
+        saved.append(outcome("saved") - before)
+    assert found[1] == found[0]
+    assert found[2] == found[0]
+    assert len(found[0]) > STEPS
+    assert saved[0] == saved[1] == saved[2] > 200
+    for model in models:
+        assert model.calls(BLOCK, STEPS - 5, judged=False) == 0
+
+
+async def test_after_an_error_a_worker_that_is_far_behind_continues() -> None:
+    """The windows are restored in the middle of the topic, and the first block after it decides nothing."""
+    topic = records(STEPS, constant=False)
+    model = Counted(500.0)
+
+    class Failing(Pipeline):
+        failures = 0
+
+        def slices(
+            self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int
+        ) -> Iterator[Applied]:
+            if Failing.failures == 0 and records[0].offset > 1000:
+                Failing.failures += 1
+                raise RuntimeError("a bug")
+            return super().slices(windows, records, now_ms=now_ms)
+
+    pipeline = pipeline_of(model, Form(Neighbours()), gain=GAIN, kind=Failing)
+    rows = await published(pipeline, topic, 400)
+    assert Failing.failures == 1
+    unhurt = await published(pipeline_of(Counted(500.0), Form(Neighbours()), gain=GAIN), topic, 400)
+    assert [row[:4] for row in rows] == [row[:4] for row in unhurt]
+    assert model.calls(STEPS - 80, STEPS - 5, judged=False) == 0
 
 
 async def test_a_model_that_became_better_is_called_again_within_two_blocks() -> None:
