@@ -71,7 +71,10 @@ def parser() -> argparse.ArgumentParser:
         "--recipe, --epochs and --jobs do not apply (needs PyPOTS)",
     )  # fmt: skip
     how.add_argument(
-        "--minutes", type=float, default=20.0, help="for each of the --peers; 0: no limit (default %(default)g)"
+        "--minutes",
+        type=float,
+        default=20.0,
+        help="processor time for each of the --peers; 0: no limit (default %(default)g)",
     )
     how.add_argument("--max-minutes", type=float, default=0.0, help="begin no cell after so many minutes; 0: no limit")
     how.add_argument("--jobs", type=int, default=1, help="cells at a time, one thread each (default %(default)s)")

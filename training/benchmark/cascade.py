@@ -4,6 +4,8 @@
     python -m training.benchmark cascade --only ETTh1 --epochs 4 --draws 2     a trial; its lines are marked
 
 One network learns from blocks and single cells at rates from 0.1 to 0.7; its settings are the same for all data sets.
+So every cell also has a line in the tables of the missing-rate shift: the same numbers beside other figures of the
+paper.
 The command can be stopped or killed at any time and continues: the closed forms of the folds, the filled windows, the
 training (a checkpoint every half minute) and the scored cells are stored.
 """
@@ -17,20 +19,19 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from training import checkpoint as checkpoints
 from training import closed_form
 from training.benchmark import jobs, lines, page, paper, tables
 from training.benchmark.cells import PAPER_WIDTH, SEED, Cell
-from training.benchmark.closed_form import cells_of
+from training.benchmark.closed_form import cells_of, require_every
 from training.benchmark.datasets import DATASETS, WINDOW, read
 from training.benchmark.draws import DRAWS
+from training.benchmark.form_means import CASCADE, shifted
 from training.benchmark.lines import Line
-from training.benchmark.masks import hidden_cells
 from training.benchmark.run import ROOT
-from training.benchmark.score import baselines, parts, rows_of_form, windows_of
+from training.benchmark.score import HiddenCells, baselines, parts, rows_of_form
 from training.cascade import folds
 from training.cascade.blend import Blend, fit_blend
 from training.cascade.feed import FilledWindows, filled_batch
@@ -38,14 +39,13 @@ from training.checkpoint import Checkpoint
 from training.config import RunConfig, TrainSpec, build
 from training.data.masks import SEGMENTS, MaskSpec
 from training.data.series import fit_scale
-from training.data.windows import hide
 from training.errors import exits_with_errors
 from training.evaluate import Tally, restore
 from training.fit import loop
+from training.network.model import GLAIM
 from training.network.sizes import GLAIMConfig
 from training.runtime import keep_memory, machine
 
-RECIPE = "cascade"
 EPOCHS = 30
 RATES = (paper.RATES[0], paper.RATES[-1])
 MASKS = MaskSpec(pattern="deployment", rates=RATES, weights={"random": 0.5, "block": 0.5})
@@ -61,17 +61,18 @@ Say = Callable[[str], None]
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A training: its data set, width, and number of epochs if it is a trial."""
+    """A training: its data set, width, number of epochs if it is a trial, and every which test window is scored."""
 
     dataset: str
     d_model: int = PAPER_WIDTH
     epochs: int = 0
     seed: int = SEED
+    every: int = 1
 
     @property
     def recipe_name(self) -> str:
         """The recipe, marked if a trial shortens it."""
-        return f"{RECIPE}-e{self.epochs}" if self.epochs else RECIPE
+        return f"{CASCADE}-e{self.epochs}" if self.epochs else CASCADE
 
     @property
     def name(self) -> str:
@@ -83,7 +84,8 @@ class Run:
         """The command that trains and scores it again."""
         text = f"python -m training.benchmark cascade --only {self.dataset} --d-model {self.d_model}"
         text += f" --epochs {self.epochs}" if self.epochs else ""
-        return text + (f" --seed {self.seed}" if self.seed != SEED else "")
+        text += f" --seed {self.seed}" if self.seed != SEED else ""
+        return text + (f" --every {self.every}" if self.every > 1 else "")
 
     @property
     def config(self) -> RunConfig:
@@ -98,10 +100,14 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """A trained network with the closed form that fills its windows and the weights of the answers."""
+    """A trained network with the closed form that fills its windows and the weights of the answers.
+
+    epoch: of the network's weights.
+    """
 
     run: Run
-    best: Checkpoint
+    network: GLAIM
+    epoch: int
     last: Checkpoint
     finished: bool
     forms: folds.FoldForms
@@ -109,7 +115,11 @@ class Trained:
 
 
 def train(run: Run, root: Path, say: Say, *, score_only: bool = False) -> Trained:
-    """Fit the forms, train from the last checkpoint on, and choose the weights of the answers on validation windows."""
+    """Fit the forms, train from the last checkpoint on, and choose network and weights of the answers by validation.
+
+    The network is that of the best epoch or of the last one, whichever has the better blend. The best epoch is that of
+    the lowest squared error, which in series that drift is that of a few windows.
+    """
     torch.set_num_threads(1)
     directory = root / run.name
     directory.mkdir(parents=True, exist_ok=True)
@@ -128,28 +138,26 @@ def train(run: Run, root: Path, say: Say, *, score_only: bool = False) -> Traine
             say=lambda text: say(f"{run.name}  {text}"), command=run.command, feed=feed,
         )  # fmt: skip
     state, best = checkpoints.load(last), checkpoints.load(directory / "best.pt")
-    _, network, _ = restore(best)
-    blend = fit_blend(network, feed.validation)
-    say(f"{run.name}  weights of the answers: {blend}")
+    epochs = {best.epoch: best, state.epoch: dataclasses.replace(state, weights=state.averaged)}
+    found = []
+    for epoch, weights in epochs.items():
+        _, network, _ = restore(weights)
+        blend, error = fit_blend(network, feed.validation)
+        say(f"{run.name}  epoch {epoch}, mean log error of the blend on validation {error:.4f}; weights {blend}")
+        found.append((error, epoch, network, blend))
+    _, epoch, network, blend = min(found, key=lambda each: each[0])
     stored = build(json.loads(state.config)).train
-    return Trained(run, best, state, bool(loop.ended(state, stored)), forms, blend)
+    return Trained(run, network, epoch, state, bool(loop.ended(state, stored)), forms, blend)
 
 
-def score(trained: Trained, cell: Cell, draw: int) -> dict[str, Tally]:
-    """Score one draw of a cell: the blend, and each of its answers."""
-    dataset = cell.dataset
-    split, windows, sensors = parts(dataset, WINDOW), windows_of(dataset, WINDOW), DATASETS[dataset].sensors
-    masks = hidden_cells(dataset, cell.pattern, cell.rate, WINDOW, len(windows), sensors, SEGMENTS, draw)
-    fill = closed_form.fill_of(trained.forms.whole, fit_scale(split.train))
-    _, network, _ = restore(trained.best)
+def score(trained: Trained, cells: HiddenCells) -> dict[str, Tally]:
+    """Score the blend, and each of its answers."""
+    fill = closed_form.fill_of(trained.forms.whole, fit_scale(parts(cells.dataset, WINDOW).train))
     tallies: dict[str, Tally] = {}
-    for start in range(0, len(windows), _BATCH):
-        index = np.arange(start, min(start + _BATCH, len(windows)))
-        batch = hide(windows.take(index), masks[index])
-        end_ms = split.test.times_ms[windows.starts[index] + WINDOW - 1]
-        batch = filled_batch(batch, fill(batch.values, batch.observed, end_ms))
-        for name, answer in trained.blend.answers(network, batch.values, batch.observed).items():
-            tallies.setdefault(name, Tally(sensors)).add(answer, batch.truth, batch.hidden)
+    for hidden, end_ms in cells.batches(_BATCH):
+        batch = filled_batch(hidden, fill(hidden.values, hidden.observed, end_ms))
+        for name, answer in trained.blend.answers(trained.network, batch.values, batch.observed).items():
+            tallies.setdefault(name, Tally(cells.sensors)).add(answer, batch.truth, batch.hidden)
     return tallies
 
 
@@ -166,24 +174,24 @@ def identified(run: Run, cell: Cell, draw: int) -> Line:
 
 def line_of(trained: Trained, cell: Cell, draw: int) -> Line:
     """Score one draw of a cell and make its line; `parts_mse` has the error of each answer alone."""
-    tallies = score(trained, cell, draw)
-    errors = {name: tally.squared.sum() / tally.count.sum() for name, tally in tallies.items()}
-    own = tallies["blend"]
+    cells = HiddenCells(cell.dataset, cell.pattern, cell.rate, draw, trained.run.every)
+    tallies = score(trained, cells)
+    own = tallies.pop("blend")
     figure = paper.glaim(cell.pattern, cell.dataset, cell.rate, shifted=False)
     values: Line = {
-        **identified(trained.run, cell, draw), "mse": float(errors.pop("blend")),
-        "mae": float(own.absolute.sum() / own.count.sum()),
+        **identified(trained.run, cell, draw), "mse": own.mse, "mae": own.mae,
         "paper_mse": None if figure is None else figure.mse, "paper_mae": None if figure is None else figure.mae,
-        "epochs": trained.last.epoch, "best_epoch": trained.best.epoch, "seconds": round(trained.last.seconds, 1),
+        "epochs": trained.last.epoch, "best_epoch": trained.epoch, "seconds": round(trained.last.seconds, 1),
         "finished": trained.finished, "machine": machine(), "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "command": trained.run.command, "windows": len(windows_of(cell.dataset, WINDOW)), "test_rates": [cell.rate],
+        "command": trained.run.command, "test_rates": [cell.rate],
     }  # fmt: skip
-    for name, bar in baselines(cell.dataset, cell.pattern, cell.rate, WINDOW, SEGMENTS, draw).items():
+    for name, bar in baselines(cells).items():
+        values["windows"] = bar.windows
         values |= {f"{name}_mse": bar.mse, f"{name}_mae": bar.mae}
     extra = {
         "draw": draw, "digest": trained.forms.whole.digest[:16],
         "blend": {name: [round(weight, 4) for weight in each] for name, each in trained.blend.weights.items()},
-        "parts_mse": {name: float(error) for name, error in errors.items()},
+        "parts_mse": {name: tally.mse for name, tally in tallies.items()},
     }  # fmt: skip
     return {key: values[key] for key in lines.KEYS} | extra
 
@@ -199,12 +207,14 @@ def work(
             for cell in [cell for cell in wanted if cell.dataset == run.dataset]:
                 kept = {lines.identity(line): line for line in lines.read(results)}
                 line = kept.get(lines.identity(identified(run, cell, draw)))
-                if line is not None and (line["digest"], line["epochs"]) == (
-                    trained.forms.whole.digest[:16], trained.last.epoch,
-                ):  # fmt: skip
+                state = (trained.forms.whole.digest[:16], trained.last.epoch, trained.epoch, run.command)
+                if line is not None and (line["digest"], line["epochs"], line["best_epoch"], line["command"]) == state:
+                    moved = shifted(line)
+                    if kept.get(lines.identity(moved)) != moved:
+                        lines.put(results, [moved])
                     continue
                 line = line_of(trained, cell, draw)
-                lines.put(results, [line])
+                lines.put(results, [line, shifted(line)])
                 alone = ", ".join(f"{name} {error:.4f}" for name, error in line["parts_mse"].items())
                 say(
                     f"{cell.dataset}/{cell.pattern}/{cell.rate:g}, draw {draw}: "
@@ -227,15 +237,18 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--d-model", type=int, default=PAPER_WIDTH, help="hidden dimension (default %(default)s)")
     parser.add_argument("--epochs", type=int, default=0, help=f"of a trial, instead of {EPOCHS}; marked in the lines")
     parser.add_argument("--seed", type=int, default=SEED, help="random seed (default %(default)s)")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="score every Nth test window alone")
     parser.add_argument("--score-only", action="store_true", help="score the checkpoint as it is")
     parser.add_argument("--runs", type=Path, default=ROOT, help="checkpoints (default %(default)s)")
     parser.add_argument("--results", type=Path, default=lines.RESULTS, help=lines.HELP)
     given = parser.parse_args(arguments)
     given.results = lines.file_in(given.results)
+    require_every(given.every)
     keep_memory()
     wanted = cells_of(given.only)
     runs = [
-        Run(name, given.d_model, given.epochs, given.seed) for name in dict.fromkeys(cell.dataset for cell in wanted)
+        Run(name, given.d_model, given.epochs, given.seed, given.every)
+        for name in dict.fromkeys(cell.dataset for cell in wanted)
     ]
     try:
         status = jobs.until_stopped(

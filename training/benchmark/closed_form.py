@@ -2,6 +2,7 @@
 
     python -m training.benchmark closed-form                                  all data sets that are here, 12 draws
     python -m training.benchmark closed-form --only Illness/block/0.3 --draws 1
+    python -m training.benchmark closed-form --only Weather --every 4         a long test part: every 4th window
 
 The fit takes its statistics from the training rows alone. Its constants are chosen on the newest of them, or on the
 validation part where those are fewer than two windows. It knows no pattern and no rate, so it is the same for every
@@ -20,30 +21,24 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
-import numpy as np
-
-from glaim_stream.imputers.baselines import interpolation, last_value
 from glaim_stream.imputers.gaussian.fit import Fitted
 from training import closed_form
 from training.benchmark import jobs, lines, page, paper, tables
 from training.benchmark.cells import PAPER_WIDTH, SEED, Cell, matches
 from training.benchmark.datasets import DATASETS, WINDOW, absence, find
 from training.benchmark.draws import DRAWS
-from training.benchmark.form_means import RECIPE
+from training.benchmark.form_means import RECIPE, shifted
 from training.benchmark.lines import Line
-from training.benchmark.masks import hidden_cells
-from training.benchmark.score import parts, rows_of_form, windows_of
+from training.benchmark.score import HiddenCells, baselines, parts, rows_of_form
 from training.data.masks import SEGMENTS
 from training.data.series import fit_scale
-from training.data.windows import hide
 from training.errors import ConfigError, exits_with_errors
-from training.evaluate import Tally, with_fallback
+from training.evaluate import Tally
 from training.runtime import machine
 
-BARS = {"interpolation": with_fallback(interpolation), "last_value": with_fallback(last_value)}
-_BATCH = 256  # windows
 Say = Callable[[str], None]
 
 
@@ -68,62 +63,52 @@ def fitted(dataset: str) -> Form:
     return Form(form, time.perf_counter() - start_s)
 
 
-def score(form: Form, cell: Cell, draw: int) -> Line:
-    """Score a closed form and both baselines on one draw of a cell; MSE and MAE by method, and the windows."""
-    split = parts(cell.dataset, WINDOW)
-    windows = windows_of(cell.dataset, WINDOW)
-    sensors = DATASETS[cell.dataset].sensors
-    masks = hidden_cells(cell.dataset, cell.pattern, cell.rate, WINDOW, len(windows), sensors, SEGMENTS, draw)
-    fill = closed_form.fill_of(form.fitted.form, fit_scale(split.train))
-    own, others = Tally(sensors), {name: Tally(sensors) for name in BARS}
-    for start in range(0, len(windows), _BATCH):
-        index = np.arange(start, min(start + _BATCH, len(windows)))
-        batch = hide(windows.take(index), masks[index])
-        end_ms = split.test.times_ms[windows.starts[index] + WINDOW - 1]
+def score(form: Form, cells: HiddenCells) -> Line:
+    """Score a closed form and both baselines; MSE and MAE by method, and the windows."""
+    fill = closed_form.fill_of(form.fitted.form, fit_scale(parts(cells.dataset, WINDOW).train))
+    own, windows = Tally(cells.sensors), 0
+    for batch, end_ms in cells.batches():
         own.add(fill(batch.values, batch.observed, end_ms), batch.truth, batch.hidden)
-        for name, bar in BARS.items():
-            others[name].add(bar(batch.values, batch.observed), batch.truth, batch.hidden)
-    cells = int(own.count.sum())
-    found: Line = {"windows": len(windows)}
-    for prefix, tally in (("", own), *((f"{name}_", tally) for name, tally in others.items())):
-        found |= {
-            f"{prefix}mse": float(tally.squared.sum() / cells),
-            f"{prefix}mae": float(tally.absolute.sum() / cells),
-        }
+        windows += len(end_ms)
+    found: Line = {"windows": windows, "mse": own.mse, "mae": own.mae}
+    for name, bar in baselines(cells).items():
+        found |= {f"{name}_mse": bar.mse, f"{name}_mae": bar.mae}
     return found
 
 
-def lines_of(form: Form, cell: Cell, draw: int) -> list[Line]:
+def command(cell: Cell, every: int = 1) -> str:
+    """The command that scores a cell again."""
+    text = f"python -m training.benchmark closed-form --only {cell.dataset}/{cell.pattern}/{cell.rate:g}"
+    return text + (f" --every {every}" if every > 1 else "")
+
+
+def lines_of(form: Form, cell: Cell, draw: int, every: int = 1) -> list[Line]:
     """Score one draw of a cell; return its line, and the line of its place in the table of the shift."""
-    scores = score(form, cell, draw)
-    found = []
-    for table, train_rate in ((cell.pattern, cell.rate), ("shift", 0.3)):
-        figure = paper.glaim(cell.pattern, cell.dataset, cell.rate, shifted=table == "shift")
-        values: Line = {
-            **identified(cell, table, draw), "train_rate": train_rate, **scores,
-            "paper_mse": None if figure is None else figure.mse, "paper_mae": None if figure is None else figure.mae,
-            "epochs": 0, "best_epoch": 0, "finished": True, "seconds": round(form.seconds, 1), "machine": machine(),
-            "date": datetime.now(UTC).strftime("%Y-%m-%d"), "test_rates": [cell.rate],
-            "command": f"python -m training.benchmark closed-form --only {cell.dataset}/{cell.pattern}/{cell.rate:g}",
-        }  # fmt: skip
-        found.append(
-            {key: values[key] for key in lines.KEYS}
-            | {"draw": draw, "digest": form.digest, "choices": form.fitted.report.choices}
-        )
-    return found
+    scores = score(form, HiddenCells(cell.dataset, cell.pattern, cell.rate, draw, every))
+    figure = paper.glaim(cell.pattern, cell.dataset, cell.rate)
+    values: Line = {
+        **identified(cell, draw), **scores,
+        "paper_mse": None if figure is None else figure.mse, "paper_mae": None if figure is None else figure.mae,
+        "epochs": 0, "best_epoch": 0, "finished": True, "seconds": round(form.seconds, 1), "machine": machine(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"), "test_rates": [cell.rate],
+        "command": command(cell, every),
+    }  # fmt: skip
+    extra = {"draw": draw, "digest": form.digest, "choices": form.fitted.report.choices}
+    line = {key: values[key] for key in lines.KEYS} | extra
+    return [line, shifted(line)]
 
 
-def identified(cell: Cell, table: str, draw: int) -> Line:
+def identified(cell: Cell, draw: int) -> Line:
     """Return the part of a line that identifies it; there is no network, so its sizes are 0."""
     return {
-        "table": table, "dataset": cell.dataset, "pattern": cell.pattern,
-        "train_rate": cell.rate if table == cell.pattern else 0.3, "test_rate": cell.rate, "variant": "full",
-        "seed": SEED, "recipe": RECIPE, "d_model": 0, "layers": 0, "large_kernel": 0,
+        "table": cell.pattern, "dataset": cell.dataset, "pattern": cell.pattern, "train_rate": cell.rate,
+        "test_rate": cell.rate, "variant": "full", "seed": SEED, "recipe": RECIPE, "d_model": 0, "layers": 0,
+        "large_kernel": 0,
         "segments": list(SEGMENTS) if cell.pattern == "block" else None, "draw": draw,
     }  # fmt: skip
 
 
-def run(wanted: Sequence[Cell], draws: int, results: Path, say: Say = print) -> None:
+def run(wanted: Sequence[Cell], draws: int, results: Path, say: Say = print, *, every: int = 1) -> None:
     """Score the cells that have no line of the present closed form; the first draw of all cells comes first."""
     forms: dict[str, Form] = {}
     for draw in range(draws):
@@ -134,11 +119,13 @@ def run(wanted: Sequence[Cell], draws: int, results: Path, say: Say = print) -> 
                 say(f"{cell.dataset}: closed form {form.digest} fitted in {form.seconds:.0f} s, {choices} choices")
             form = forms[cell.dataset]
             kept = {lines.identity(line): line for line in lines.read(results)}
-            places = [kept.get(lines.identity(identified(cell, table, draw))) for table in (cell.pattern, "shift")]
-            if all(line is not None and line["digest"] == form.digest for line in places):
+            own = identified(cell, draw)
+            places = [kept.get(lines.identity(each)) for each in (own, shifted(own))]
+            state = form.digest, command(cell, every)
+            if all(line is not None and (line["digest"], line["command"]) == state for line in places):
                 continue
             start_s = time.perf_counter()
-            found = lines_of(form, cell, draw)
+            found = lines_of(form, cell, draw, every)
             lines.put(results, found)
             line = found[0]
             shown = tables.errors(line["paper_mse"], line["paper_mae"])
@@ -169,6 +156,16 @@ def cells_of(only: Sequence[str]) -> list[Cell]:
     return [cell for cell in wanted if find(DATASETS[cell.dataset]) is not None]
 
 
+def require_every(every: int) -> None:
+    """Refuse a number that chooses no window.
+
+    Raises:
+        ConfigError: it is below 1.
+    """
+    if every < 1:
+        raise ConfigError(f"--every must be 1 or more, found {every}")
+
+
 @exits_with_errors
 def main(arguments: Sequence[str]) -> int:
     """Run the command line; return 0, 2 for bad input, 130 or 143 when stopped."""
@@ -180,12 +177,14 @@ def main(arguments: Sequence[str]) -> int:
         "--only", action="append", default=[], metavar="CELL", help="data set/pattern/rate, with *; repeatable"
     )
     parser.add_argument("--draws", type=int, default=DRAWS, help="draws of the masks (default %(default)s)")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="score every Nth test window alone")
     parser.add_argument("--results", type=Path, default=lines.RESULTS, help=lines.HELP)
     given = parser.parse_args(arguments)
     given.results = lines.file_in(given.results)
+    require_every(given.every)
     try:
         status = jobs.until_stopped(
-            lambda: run(cells_of(given.only), given.draws, given.results, lambda text: print(text, flush=True))
+            lambda: run(cells_of(given.only), given.draws, given.results, partial(print, flush=True), every=given.every)
         )
     finally:
         page.write(given.results)

@@ -17,9 +17,8 @@ from training.benchmark import lines
 from training.benchmark.cells import Cell, Place, places
 from training.benchmark.lines import Line
 from training.benchmark.run import Say, printed
-from training.benchmark.score import score
+from training.benchmark.score import HiddenCells, score
 from training.benchmark.tables import errors, grid
-from training.data.masks import SEGMENTS
 from training.evaluate import model_fill, restore
 from training.runtime import machine
 
@@ -51,7 +50,8 @@ def measure(cells: Sequence[Cell], root: Path, say: Say = print, draws: int = DR
         alone = {place.rates: place for place in places(cell) if len(place.rates) == 1}
         for (rate,), place in alone.items():
             scores = [
-                score(fill, cell.dataset, cell.pattern, rate, model.window, SEGMENTS, draw) for draw in range(draws)
+                score(fill, HiddenCells(cell.dataset, cell.pattern, rate, draw, window=model.window))
+                for draw in range(draws)
             ]
             found.append(_line(cell, place, [each.mse for each in scores], [each.mae for each in scores]))
     return found

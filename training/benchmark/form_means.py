@@ -7,15 +7,26 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from training.benchmark import paper
 from training.benchmark.lines import Line
 
 RECIPE = "closed_form"
 CASCADE = "cascade"
+SHIFTED_FROM = 0.3  # rate at which the paper's networks are trained in the tables of the shift
 
 
 def is_cascade(line: Line) -> bool:
     """Whether a line is of the network over the closed form, trained to its end or as a trial."""
     return str(line["recipe"]).split("-")[0] == CASCADE
+
+
+def shifted(line: Line) -> Line:
+    """Return the line of a cell's place in the table of the shift: the same numbers, since neither knows a rate."""
+    figure = paper.glaim(line["pattern"], line["dataset"], line["test_rate"], shifted=True)
+    return {
+        **line, "table": "shift", "train_rate": SHIFTED_FROM,
+        "paper_mse": None if figure is None else figure.mse, "paper_mae": None if figure is None else figure.mae,
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)

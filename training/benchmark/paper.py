@@ -8,6 +8,7 @@ study. The paper's sensitivity figures have no numbers per cell, only the averag
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -56,6 +57,12 @@ def full_row(pattern: str, dataset: str, test_rate: float, *, shifted: bool = Fa
 def glaim(pattern: str, dataset: str, test_rate: float, *, shifted: bool = False) -> Figure | None:
     """Return the paper's own GLAIM in that cell."""
     return next((row for row in full_row(pattern, dataset, test_rate, shifted=shifted) if row.model == OURS), None)
+
+
+def mean(figures: Sequence[Figure]) -> tuple[float, float]:
+    """Return the mean MSE and MAE; the paper's main tables print them to three decimals."""
+    mse, mae = (sum(getattr(figure, name) for figure in figures) / len(figures) for name in ("mse", "mae"))
+    return mse, mae
 
 
 def best_baseline(pattern: str, dataset: str, test_rate: float, *, shifted: bool = False) -> Figure | None:

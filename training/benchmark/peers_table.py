@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from training.benchmark import lines, paper
+from training.benchmark import form_means, lines, paper
 from training.benchmark.cells import Cell
 from training.benchmark.datasets import DATASETS
 from training.benchmark.lines import Line
@@ -28,7 +28,8 @@ of 16, constant rate; the training gaps are ours, drawn for every batch, and the
 validation MSE. D sizes them as it sizes ours (`training/benchmark/peers.py`); it is not always what their
 authors chose. Ours train on the mean squared error. The budgets differ: a training ended by `minutes` is
 incomplete, and shows the result of that many minutes, not what the network can reach. Minutes are wall
-clock, in brackets those of the processor: one thread, on a machine that had other work. PyPOTS's PatchTST
+clock, in brackets those of the processor: one thread, on a machine that had other work. One fit of the closed
+form, and one training of the network over it, fill all eight cells of a data set. PyPOTS's PatchTST
 and iTransformer do not standardise every window by itself, as the networks of that name in the paper's
 comparison may have done; this can matter on drifting data like Illness.
 """
@@ -39,7 +40,7 @@ def section(folder: Path, ours: Sequence[Line]) -> str:
 
     Args:
         folder: Holds peers.jsonl.
-        ours: The lines of paper.jsonl.
+        ours: The lines of paper.jsonl; of the closed form and the network over it, those of draw 0 are shown.
     """
     found = lines.read(folder / FILE)
     if not found:
@@ -66,7 +67,7 @@ def _place(line: Line) -> tuple[str, str, float, float]:
 
 def _is_full(line: Line) -> bool:
     """Whether a line of paper.jsonl belongs to the main tables, which have every trained rate once."""
-    return bool(line["table"] == line["pattern"] and line["variant"] == "full")
+    return bool(line["table"] == line["pattern"] and line["variant"] == "full" and not line.get("draw"))
 
 
 def _head(line: Line) -> list[str]:
@@ -74,18 +75,20 @@ def _head(line: Line) -> list[str]:
 
 
 def _training(line: Line, ended: str) -> list[str]:
-    minutes = f"{line['seconds'] / 60:.0f}"
+    minutes = f"{line['seconds'] / 60:.{0 if line['seconds'] >= 60 else 1}f}"
     if "processor_s" in line:
         minutes += f" ({line['processor_s'] / 60:.0f})"
     return [minutes, ended, line["machine"], line["date"]]
 
 
 def _ours(line: Line) -> list[str]:
-    count = _parameters(line["dataset"], line["d_model"])
-    result = errors(line["mse"], line["mae"])
-    name = [f"ours ({recipe(line)})", str(line["d_model"]), f"{count / 1e6:.3f} M", result]
+    result, printed = errors(line["mse"], line["mae"]), _printed(paper.OURS, line)
+    if line["recipe"] == form_means.RECIPE:
+        return [*_head(line), "ours (closed form)", EMPTY, EMPTY, result, printed, EMPTY, *_training(line, "its fit")]
+    count = EMPTY if form_means.is_cascade(line) else f"{_parameters(line['dataset'], line['d_model']) / 1e6:.3f} M"
+    name = [f"ours ({recipe(line)})", str(line["d_model"]), count, result]
     ended = "its recipe" if line["finished"] else "not yet"
-    return [*_head(line), *name, _printed(paper.OURS, line), epochs(line), *_training(line, ended)]
+    return [*_head(line), *name, printed, epochs(line), *_training(line, ended)]
 
 
 def _peer(line: Line) -> list[str]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glaim_stream.imputers.baselines import interpolation, last_value
 from training.benchmark.cells import Cell
-from training.benchmark.datasets import DATASETS, read
+from training.benchmark.datasets import DATASETS, WINDOW, read, without_sentinels
 from training.benchmark.masks import hidden_cells
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, changes
 from training.data.masks import SEGMENTS
 from training.data.series import Series, Split, fit_scale, split
-from training.data.windows import WindowSet, hide
+from training.data.windows import Batch, WindowSet, hide
 from training.errors import ConfigError
 from training.evaluate import BATCH, Fill, Tally, model_fill, restore, with_fallback
 
@@ -39,9 +40,7 @@ def parts(dataset: str, window: int) -> Split:
 
 def rows_of_form(dataset: str, window: int) -> Series:
     """Return the training rows for the fit of a closed form, in which the data set's sentinels are missing."""
-    train = parts(dataset, window).train
-    sentinels = np.isin(train.values, np.asarray(DATASETS[dataset].sentinels, train.values.dtype))
-    return dataclasses.replace(train, values=np.where(sentinels, np.nan, train.values)) if sentinels.any() else train
+    return without_sentinels(DATASETS[dataset], parts(dataset, window).train)
 
 
 @lru_cache(maxsize=2)
@@ -51,39 +50,62 @@ def windows_of(dataset: str, window: int) -> WindowSet:
     return WindowSet(fit_scale(found.train).apply(found.test.values), window)
 
 
-def score(
-    fill: Fill, dataset: str, pattern: str, rate: float, window: int, segments: tuple[int, int], draw: int = 0
-) -> Score:
-    """Score one method on the hidden cells of one pattern and rate.
+@dataclass(frozen=True)
+class HiddenCells:
+    """Which cells of which test windows of a data set are hidden.
+
+    pattern: `random` or `block`.
+    rate: missing rate.
+    draw: of the hidden cells; 0 in the tables.
+    every: only every so many-th test window.
+    window: T, steps.
+    segments: fewest and most segments of the block sampler.
+    """
+
+    dataset: str
+    pattern: str
+    rate: float
+    draw: int = 0
+    every: int = 1
+    window: int = WINDOW
+    segments: tuple[int, int] = SEGMENTS
+
+    @property
+    def sensors(self) -> int:
+        """Number of sensors."""
+        return DATASETS[self.dataset].sensors
+
+    def batches(self, size: int = BATCH) -> Iterator[tuple[Batch, NDArray[np.int64]]]:
+        """Yield the windows in their order, B at a time, and the time of each one's last step, epoch ms [B]."""
+        windows, test = windows_of(self.dataset, self.window), parts(self.dataset, self.window).test
+        masks = hidden_cells(
+            self.dataset, self.pattern, self.rate, self.window, len(windows), self.sensors, self.segments, self.draw
+        )
+        chosen = np.arange(0, len(windows), self.every)
+        for start in range(0, len(chosen), size):
+            index = chosen[start : start + size]
+            yield hide(windows.take(index), masks[index]), test.times_ms[windows.starts[index] + self.window - 1]
+
+
+def score(fill: Fill, cells: HiddenCells) -> Score:
+    """Score one method.
 
     Args:
         fill: Values with 0 where missing, and the observed mask, both [B, C, T] -> filled [B, C, T].
-        dataset: The data set's name.
-        pattern: `random` or `block`.
-        rate: Missing rate of the test.
-        window: T, steps.
-        segments: Fewest and most segments of the block sampler.
-        draw: Draw of the hidden cells; 0 in the tables.
+        cells: What it has to fill.
     """
-    windows = windows_of(dataset, window)
-    sensors = DATASETS[dataset].sensors
-    masks = hidden_cells(dataset, pattern, rate, window, len(windows), sensors, segments, draw)
-    tally = Tally(sensors)
-    for start in range(0, len(windows), BATCH):
-        index = np.arange(start, min(start + BATCH, len(windows)))
-        batch = hide(windows.take(index), masks[index])
+    tally, windows = Tally(cells.sensors), 0
+    for batch, _ in cells.batches():
         tally.add(fill(batch.values, batch.observed), batch.truth, batch.hidden)
-    cells = int(tally.count.sum())
-    return Score(len(windows), float(tally.squared.sum() / cells), float(tally.absolute.sum() / cells))
+        windows += len(batch.values)
+    return Score(windows, tally.mse, tally.mae)
 
 
 @lru_cache(maxsize=256)
-def baselines(
-    dataset: str, pattern: str, rate: float, window: int, segments: tuple[int, int], draw: int = 0
-) -> dict[str, Score]:
+def baselines(cells: HiddenCells) -> dict[str, Score]:
     """Score interpolation and last value on the same cells; without an observation they are 0, the training mean."""
     fills = {"interpolation": with_fallback(interpolation), "last_value": with_fallback(last_value)}
-    return {name: score(fill, dataset, pattern, rate, window, segments, draw) for name, fill in fills.items()}
+    return {name: score(fill, cells) for name, fill in fills.items()}
 
 
 def check(stored: RunConfig, cell: Cell, expected: RunConfig) -> None:
@@ -112,10 +134,5 @@ def model_scores(
     """Return the scores of the model and the baselines by test rate."""
     _, model, _ = restore(state)
     fill = model_fill(model.to(device))
-    return {
-        rate: (
-            score(fill, dataset, pattern, rate, model.window, segments),
-            baselines(dataset, pattern, rate, model.window, segments),
-        )
-        for rate in rates
-    }
+    places = {rate: HiddenCells(dataset, pattern, rate, window=model.window, segments=segments) for rate in rates}
+    return {rate: (score(fill, cells), baselines(cells)) for rate, cells in places.items()}

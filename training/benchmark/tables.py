@@ -1,10 +1,10 @@
-"""The paper's four full tables, cell by cell: its figure, ours, and empty cells."""
+"""What the tables share, and the trainings of networks alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from training.benchmark import form_means, paper
+from training.benchmark import paper
 from training.benchmark.cells import SEED
 from training.benchmark.datasets import DATASETS
 from training.benchmark.lines import Line
@@ -13,8 +13,6 @@ EMPTY = ""
 FAR = 1.1  # a larger excess over the paper needs an explanation
 BARS = ("interpolation", "last_value")
 BAR_NAMES = ("interpolation", "last value")
-FORM = ("closed form", "its ratio")
-CASCADE = ("over it", "its ratio")
 TRAINING = ("recipe", "D", "epochs", "minutes", "machine", "date")
 
 
@@ -60,74 +58,39 @@ def training(line: Line, letters: dict[str, str]) -> list[str]:
     return [recipe(line), str(line["d_model"]), epochs(line), minutes, letters[line["machine"]], line["date"]]
 
 
-def accuracy(
-    table: str, pattern: str, lines: Sequence[Line], letters: dict[str, str], forms: Sequence[Line] = (),
-    cascades: Sequence[Line] = (),
-) -> str:  # fmt: skip
-    """Return one full table: one row for each data set, test rate and recipe, and a summary.
+def runs(table: str, pattern: str, lines: Sequence[Line], letters: dict[str, str]) -> str:
+    """Return the trainings of networks alone: a row for each data set, test rate and recipe, and a summary.
 
     Args:
         table: `random`, `block` or `shift`, as in the lines.
         pattern: `random` or `block`.
         lines: All lines of networks.
         letters: Letters of the machines.
-        forms: All lines of the closed form.
-        cascades: All lines of the network over it; without any the table has no column for it.
     """
-    shifted = table == "shift"
-    mine, closed, over = (
-        [line for line in some if (line["table"], line["pattern"]) == (table, pattern)]
-        for some in (lines, forms, cascades)
-    )
-
-    def beside(dataset: str, rate: float | None) -> list[str]:
-        """Return the columns FORM, and CASCADE where there are lines; of the mean over the rates without a rate."""
-        means = [
-            form_means.of_rates(some, dataset, paper.RATES) if rate is None else form_means.of_cell(some, dataset, rate)
-            for some in ([closed, over] if over else [closed])
-        ]
-        return [text for mean in means for text in _form(mean)]
-
+    mine = [line for line in lines if (line["table"], line["pattern"]) == (table, pattern)]
     rows: list[list[str]] = []
     for dataset in DATASETS:
-        ours = [line for line in mine if line["dataset"] == dataset]
-        for rate in paper.RATES:
-            glaim = paper.glaim(pattern, dataset, rate, shifted=shifted)
-            rival = paper.best_baseline(pattern, dataset, rate, shifted=shifted)
-            head = [dataset, f"{rate:g}", errors(glaim.mse, glaim.mae) if glaim else EMPTY]
-            rivals = f"{errors(rival.mse, rival.mae)} {rival.model}" if rival else EMPTY
-            form = beside(dataset, rate)
-            found = sorted((line for line in ours if line["test_rate"] == rate), key=family)
-            for line in found:
-                bars = [errors(line[f"{name}_mse"], line[f"{name}_mae"]) for name in BARS]
-                result = [errors(line["mse"], line["mae"]), _ratio(line), *form, rivals, *bars]
-                rows.append([*head, *result, *training(line, letters)])
-            if not found:
-                rows.append([*head, EMPTY, EMPTY, *form, rivals, *[EMPTY] * (len(BARS) + len(TRAINING))])
-        if not shifted:
-            rows += _means(dataset, pattern, ours, beside(dataset, None))
-    extra = [*FORM, *(CASCADE if over else [])]
-    header = ["data set", "rate", "paper", "ours", "ratio", *extra, "paper's best baseline", *BAR_NAMES]
-    return f"{grid([*header, *TRAINING], rows)}\n{_verdict(mine)}{form_means.summary(closed)}{form_means.summary(over)}"
+        ours = sorted((line for line in mine if line["dataset"] == dataset), key=_place)
+        for line in ours:
+            head = [dataset, f"{line['test_rate']:g}", errors(line["paper_mse"], line["paper_mae"])]
+            rows.append([*head, errors(line["mse"], line["mae"]), _ratio(line), *training(line, letters)])
+        if table != "shift":
+            rows += _means(dataset, pattern, ours)
+    if not rows:
+        return ""
+    return f"{grid(['data set', 'rate', 'paper', 'ours', 'ratio', *TRAINING], rows)}\n{_verdict(mine)}"
 
 
-def _form(mean: form_means.Mean | None) -> list[str]:
-    """Return the two columns of a mean over draws."""
-    if mean is None:
-        return [EMPTY] * len(FORM)
-    spread = f" (± {mean.deviation:.4f}, {mean.draws} draws)" if mean.draws > 1 else ""
-    return [f"{errors(mean.mse, mean.mae)}{spread}", EMPTY if mean.ratio is None else f"{mean.ratio:.2f}"]
+def _place(line: Line) -> tuple[float, tuple[str, int, int]]:
+    return line["test_rate"], family(line)
 
 
 def _ratio(line: Line) -> str:
     return f"{line['mse'] / line['paper_mse']:.2f}" if line["paper_mse"] else EMPTY
 
 
-def _means(dataset: str, pattern: str, lines: Sequence[Line], form: list[str]) -> list[list[str]]:
-    """Return the mean over the four rates, as in the paper's main tables, if all four were run alike.
-
-    `form` are the columns FORM and CASCADE.
-    """
+def _means(dataset: str, pattern: str, lines: Sequence[Line]) -> list[list[str]]:
+    """Return the mean over the four rates, as in the paper's main tables, if all four were run alike."""
     rows = []
     for key in sorted({family(line) for line in lines}):
         four = [line for line in lines if family(line) == key]
@@ -136,19 +99,16 @@ def _means(dataset: str, pattern: str, lines: Sequence[Line], form: list[str]) -
         if len(four) < len(paper.RATES) or len(known) < len(four):
             continue
         mse, mae = (sum(line[name] for line in four) / len(four) for name in ("mse", "mae"))
-        theirs = sum(figure.mse for figure in known) / len(known), sum(figure.mae for figure in known) / len(known)
-        bars = [errors(*(sum(line[f"{bar}_{m}"] for line in four) / len(four) for m in ("mse", "mae"))) for bar in BARS]
+        theirs = paper.mean(known)
         head = [f"**{dataset}**", "**mean**", errors(*(round(value, 3) for value in theirs))]
         mark = [recipe(four[0]), str(four[0]["d_model"]), *[EMPTY] * (len(TRAINING) - 2)]
-        rows.append([*head, f"**{errors(mse, mae)}**", f"{mse / theirs[0]:.2f}", *form, EMPTY, *bars, *mark])
+        rows.append([*head, f"**{errors(mse, mae)}**", f"{mse / theirs[0]:.2f}", *mark])
     return rows
 
 
 def _verdict(lines: Sequence[Line]) -> str:
     """Summarise the rows that were run: how many are at or below the paper, and which are far above it."""
     compared = [line for line in lines if line["paper_mse"]]
-    if not compared:
-        return "Nothing run yet.\n"
     # A printed 0.002 means anything up to 0.0025: a value that rounds to the paper's figure is not above it.
     under = sum(round(line["mse"], 3) <= line["paper_mse"] for line in compared)
     far = [

@@ -8,7 +8,7 @@ chosen on validation windows, serves all patterns and rates of a data set.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,11 +45,15 @@ class Blend:
     def answers(self, network: GLAIM, values: Floats, observed: Bools) -> dict[str, Floats]:
         """Return each answer to filled windows, and the blend; [B, C, T] each."""
         found = answers(network, values, observed)
+        return {"blend": self.of(found, observed), **found}
+
+    def of(self, found: Mapping[str, Floats], observed: Bools) -> Floats:
+        """Return the blend [B, C, T] of the answers; observed cells have their value, which is that of the form."""
         classes = reach_classes(observed)
-        mixed = np.zeros_like(values)
+        mixed = np.zeros_like(found["form"])
         for name in ANSWERS:
             mixed += np.array(self.weights[name], np.float32)[classes] * found[name]
-        return {"blend": np.where(observed, values, mixed), **found}
+        return np.where(observed, found["form"], mixed)
 
     def __str__(self) -> str:
         return "; ".join(f"{name} {' '.join(f'{w:.2f}' for w in each)}" for name, each in self.weights.items())
@@ -62,14 +66,26 @@ def answers(network: GLAIM, values: Floats, observed: Bools) -> dict[str, Floats
     return {"form": values, "network": fill(values, observed), "without_form": fill(bare, observed)}
 
 
-def fit_blend(network: GLAIM, validation: Sequence[Batch]) -> Blend:
-    """Choose the weights; every window counts alike, as its errors are divided by their root mean square.
+def fit_blend(network: GLAIM, validation: Sequence[Batch]) -> tuple[Blend, float]:
+    """Choose the weights, and return them with the mean logarithm of each window's mean squared error by the blend.
 
-    A class of fewer than 200 cells has the weights of all cells together.
+    Every window counts alike: for the weights its errors are divided by their root mean square. A class of fewer than
+    200 cells has the weights of all cells together.
     """
+    every = [answers(network, batch.values, batch.observed) for batch in validation]
+    blend = _fitted(every, validation)
+    logs = [np.zeros(0)]
+    for batch, found in zip(validation, every, strict=True):
+        error = np.where(batch.hidden, blend.of(found, batch.observed) - batch.truth, 0.0)
+        squared, count = np.square(error).sum(axis=(1, 2), dtype=np.float64), batch.hidden.sum(axis=(1, 2))
+        logs.append(np.log(squared[count > 0] / count[count > 0] + 1e-12))
+    of_windows = np.concatenate(logs)
+    return blend, float(of_windows.mean()) if len(of_windows) else 0.0
+
+
+def _fitted(every: Sequence[Mapping[str, Floats]], validation: Sequence[Batch]) -> Blend:
     errors, classes = [np.zeros((0, len(ANSWERS)))], [np.zeros(0, np.int64)]
-    for batch in validation:
-        found = answers(network, batch.values, batch.observed)
+    for batch, found in zip(validation, every, strict=True):
         of_cells = reach_classes(batch.observed)
         for row in range(len(batch.values)):
             hidden = batch.hidden[row]

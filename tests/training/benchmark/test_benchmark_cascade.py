@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 import torch
 
+from glaim_stream.imputers.baselines import interpolation
 from training import checkpoint as checkpoints
 from training import closed_form
-from training.benchmark import cascade, lines, page, score
+from training.benchmark import cascade, form_means, lines, page, paper, score
 from training.benchmark.__main__ import main
 from training.benchmark.datasets import DATASETS, WINDOW
 from training.cascade import feed, folds
 from training.cascade import pool as pools
 from training.checkpoint import Checkpoint
+from training.data.masks import SEGMENTS
 from training.data.series import fit_scale
 from training.errors import ConfigError
 from training.fit import loop
@@ -61,13 +63,28 @@ def run(tiny: Path, *further: str, results: str = "paper.jsonl", runs: str = "ru
     assert main(["cascade", "--only", only, "--d-model", "8", "--epochs", "2", *files, *further]) == 0
 
 
+def lines_of_cells(file: Path) -> list[lines.Line]:
+    """Those of the tables of cells, without their places in the table of the shift."""
+    return [line for line in lines.read(file) if line["table"] != "shift"]
+
+
+def test_the_line_of_the_shift_has_the_papers_figure_for_a_training_at_another_rate() -> None:
+    cell = {"table": "block", "dataset": "Illness", "pattern": "block", "train_rate": 0.7, "test_rate": 0.7}
+    line = form_means.shifted({**cell, "mse": 0.15, "paper_mse": 0.266, "paper_mae": 0.2})
+    figure = paper.glaim("block", "Illness", 0.7, shifted=True)
+    assert figure is not None
+    assert (line["table"], line["train_rate"], line["mse"]) == ("shift", 0.3, 0.15)
+    assert (line["paper_mse"], line["paper_mae"]) == (figure.mse, figure.mae)
+    assert figure.mse != 0.266
+
+
 def test_one_training_gives_every_cell_and_draw_its_line(longer: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(longer, "--draws", "2")
     found = lines.read(longer / "paper.jsonl")
-    assert {(line["pattern"], line["draw"]) for line in found} == {
-        (pattern, draw) for pattern in ("block", "random") for draw in (0, 1)
+    assert {(line["table"], line["pattern"], line["draw"]) for line in found} == {
+        (table, pattern, draw) for pattern in ("block", "random") for table in (pattern, "shift") for draw in (0, 1)
     }
-    assert len(found) == 4
+    assert len(found) == 8
     assert [folder.name for folder in (longer / "runs").iterdir() if folder.name.startswith("Tiny-cascade")] == [
         "Tiny-cascade-e2-s2021-d8"
     ]
@@ -78,8 +95,9 @@ def test_one_training_gives_every_cell_and_draw_its_line(longer: Path, capsys: p
     assert line["mse"] <= sum(line["parts_mse"].values())
     capsys.readouterr()
     before = (longer / "paper.jsonl").read_text()
+    lines.put(longer / "paper.jsonl", [{**next(line for line in found if line["table"] == "shift"), "mse": 9.0}])
     run(longer, "--draws", "2")
-    assert (longer / "paper.jsonl").read_text() == before
+    assert sorted((longer / "paper.jsonl").read_text().splitlines()) == sorted(before.splitlines())
     assert "draw 0" not in capsys.readouterr().out
 
 
@@ -88,11 +106,28 @@ def test_the_form_among_the_answers_is_the_recipe_closed_form(longer: Path) -> N
     alone = longer / "alone.jsonl"
     assert main(["closed-form", "--only", "Tiny/block/0.3", "--draws", "1", "--results", str(alone)]) == 0
     form = next(line for line in lines.read(alone) if line["table"] == "block")
-    (line,) = lines.read(longer / "paper.jsonl")
+    line = lines_of_cells(longer / "paper.jsonl")[0]
     assert line["digest"] == form["digest"]
     assert line["parts_mse"]["form"] == pytest.approx(form["mse"], rel=1e-6)
     for name in ("interpolation_mse", "last_value_mae", "windows"):
         assert line[name] == pytest.approx(form[name])
+
+
+def test_every_third_window_is_scored_beside_the_baselines_on_the_same_and_its_line_gives_way(longer: Path) -> None:
+    run(longer, "--draws", "1", "--every", "3", only="Tiny/block/0.3")
+    (some,) = lines_of_cells(longer / "paper.jsonl")
+    windows, masks = score.windows_of("Tiny", WINDOW), score.hidden_cells
+    assert some["windows"] == -(-len(windows) // 3)
+    assert some["command"].endswith("--every 3")
+    hidden = masks("Tiny", "block", 0.3, WINDOW, len(windows), 3, SEGMENTS, 0)[::3]
+    truth = windows.take(np.arange(0, len(windows), 3))
+    filled = interpolation(np.where(hidden, 0, truth), ~hidden)
+    error = np.nan_to_num(filled)[hidden] - truth[hidden]
+    assert some["interpolation_mse"] == pytest.approx(np.mean(error**2), rel=1e-5)
+    run(longer, "--draws", "1", only="Tiny/block/0.3")
+    (whole,) = lines_of_cells(longer / "paper.jsonl")
+    assert whole["windows"] == len(windows)
+    assert main(["cascade", "--only", "Tiny/block/0.3", "--every", "0"]) == 2
 
 
 @pytest.mark.parametrize("saves", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(6, marks=pytest.mark.slow)])
@@ -110,11 +145,11 @@ def test_a_killed_training_continues_to_the_same_weights_and_lines(longer: Path,
         patch.setattr(checkpoints, "save", killed)
         with pytest.raises(SystemExit):
             run(longer, "--draws", "1", runs="cut", results="cut.jsonl", only="Tiny/block/0.3")
-    assert lines.read(longer / "cut.jsonl") == []
+    assert lines_of_cells(longer / "cut.jsonl") == []
     run(longer, "--draws", "1", runs="cut", results="cut.jsonl", only="Tiny/block/0.3")
     states = [checkpoints.load(longer / runs / "Tiny-cascade-e2-s2021-d8" / "last.pt") for runs in ("runs", "cut")]
     assert all(torch.equal(states[0].averaged[name], states[1].averaged[name]) for name in states[0].averaged)
-    both = [lines.read(longer / results)[0] for results in ("paper.jsonl", "cut.jsonl")]
+    both = [lines_of_cells(longer / results)[0] for results in ("paper.jsonl", "cut.jsonl")]
     assert [both[0][name] for name in ("mse", "mae", "blend")] == [both[1][name] for name in ("mse", "mae", "blend")]
 
 
@@ -138,17 +173,15 @@ def test_a_network_for_filled_windows_is_not_trained_on_bare_ones(longer: Path) 
         loop.run(settings, split.train, split, longer)
 
 
-def test_the_page_has_a_column_only_when_there_are_lines(longer: Path) -> None:
+def test_the_page_has_the_blend_and_its_network(longer: Path) -> None:
     results = longer / "paper.jsonl"
-    page.write(results)
-    assert "cascade" not in results.with_suffix(".md").read_text().split("## Random missing")[1]
     run(longer, "--draws", "2", only="Tiny/block/0.3")
     renamed = [{**line, "dataset": "Illness", "recipe": "cascade", "paper_mse": 0.093} for line in lines.read(results)]
     results.write_text("".join(json.dumps(line) + "\n" for line in renamed))
     text = page.write(results).read_text()
     block = text.split("## Block missing")[1].split("##")[0]
-    assert "| over it | its ratio |" in block
     row = next(row for row in block.splitlines() if row.startswith("| Illness | 0.3"))
     mean = np.mean([line["mse"] for line in renamed])
     assert f"{mean / 0.093:.2f}" in row
-    assert "2 draws" in row
+    assert "(2)" in row
+    assert f"{np.mean([line['parts_mse']['network'] for line in renamed]):.3f}" in row

@@ -13,7 +13,7 @@ ROUNDING = 0.001 + 1e-9
 @pytest.mark.parametrize("name", SECTIONS)
 def test_every_model_has_every_cell(name: str) -> None:
     table = paper.figures()[name]
-    assert set(table["cells"]) == set(DATASETS)
+    assert set(table["cells"]) == {name for name, each in DATASETS.items() if not each.columns}  # slices are ours
     for rates in table["cells"].values():
         assert set(rates) == {"0.1", "0.3", "0.5", "0.7"}
         for row in rates.values():

@@ -181,16 +181,26 @@ def test_peers_are_shown_with_our_model_and_the_baselines_on_the_same_gaps(tmp_p
         {**identified(cell, Place(table, (rate,))), "mse": 0.1, "mae": 0.2, **training}
         for table, rate in (("block", 0.3), ("shift", 0.3), ("shift", 0.5))
     ]
+    form = {
+        **identified(cell, Place("block", (0.3,))), "recipe": "closed_form", "d_model": 0, "mse": 0.04, "mae": 0.08,
+        "epochs": 0, "finished": True, "seconds": 6.0, "machine": "an abacus", "date": "2026-11-21",
+    }  # fmt: skip
+    over_it = {**form, "recipe": "cascade", "d_model": 32, "mse": 0.03, "mae": 0.07, "epochs": 30, "seconds": 1980.0}
+    ours += [{**line, "draw": draw} for draw in range(3) for line in (form, over_it)]
     text = peers_table.section(tmp_path, ours)
     rows = [
         [part.strip() for part in line.strip("|").split("|")] for line in text.splitlines() if line[:9] == "| Illness"
     ]
-    assert [row[3] for row in rows] == ["ours (ours)", "ImputeFormer", "SAITS", "interpolation", "last value"]
+    names = ["ours (ours)", "ours (closed form)", "ours (cascade)"]
+    assert [row[3] for row in rows] == [*names, "ImputeFormer", "SAITS", "interpolation", "last value"]
+    assert rows[1][4:7] == ["", "", "0.040 / 0.080"], "the tables' own draw alone"
+    assert rows[1][9:11] == ["0.1", "its fit"]
+    assert rows[2][4:11] == ["32", "", "0.030 / 0.070", "0.093 / 0.160", "30", "33", "its recipe"]
     assert rows[0][4:11] == ["64", "0.479 M", "0.100 / 0.200", "0.093 / 0.160", "70", "35", "its recipe"]
     printed = next(f for f in peers_table.paper.full_row("block", "Illness", 0.3) if f.model == "SAITS")
-    assert rows[2][4:7] == ["64", "0.136 M", "0.250 / 0.500"]
-    assert rows[2][7:11] == [f"{printed.mse:.3f} / {printed.mae:.3f}", "17, best 16", "5 (2)", "minutes"]
-    assert rows[3][6] == "0.450 / 0.320"
+    assert rows[4][4:7] == ["64", "0.136 M", "0.250 / 0.500"]
+    assert rows[4][7:11] == [f"{printed.mse:.3f} / {printed.mae:.3f}", "17, best 16", "5 (2)", "minutes"]
+    assert rows[5][6] == "0.450 / 0.320"
     assert "`python -m training.benchmark --peers SAITS --only Illness/block/0.3 --d-model 64 --minutes 5`" in text
 
 
@@ -211,5 +221,5 @@ def test_every_peer_is_trained_scored_stored_and_not_run_again(tiny: Path, capsy
     assert all(f"| Tiny | block | 0.3 | {method} | 8 |" in text for method in peers.PEERS)
     capsys.readouterr()
     assert main(command) == 0
-    assert "4 peers, 4 done before" in capsys.readouterr().out
+    assert "5 peers, 5 done before" in capsys.readouterr().out
     assert read(tiny / peers.FILE) == found

@@ -7,7 +7,7 @@ from training import checkpoint as checkpoints
 from training.benchmark.__main__ import main
 from training.benchmark.cells import Cell
 from training.benchmark.lines import KEYS, read
-from training.benchmark.score import score
+from training.benchmark.score import HiddenCells, score
 
 REQUIRED = {
     "table", "dataset", "pattern", "train_rate", "test_rate", "variant", "seed", "mse", "mae", "paper_mse", "paper_mae",
@@ -97,7 +97,7 @@ def test_a_checkpoint_of_another_cell_is_rejected(tiny: Path, capsys: pytest.Cap
 
 
 def test_the_score_covers_hidden_cells_only_and_every_window(tiny: Path) -> None:
-    perfect = score(lambda values, observed: values, "Tiny", "random", 0.5, 96, (2, 16))
+    perfect = score(lambda values, observed: values, HiddenCells("Tiny", "random", 0.5))
     seen: list[int] = []
 
     def zeros(values, observed):  # type: ignore[no-untyped-def]
@@ -106,7 +106,7 @@ def test_the_score_covers_hidden_cells_only_and_every_window(tiny: Path) -> None
         return values * 0
 
     # One fill keeps observed cells, the other one overwrites them: the score must be the same.
-    assert score(zeros, "Tiny", "random", 0.5, 96, (2, 16)) == perfect
+    assert score(zeros, HiddenCells("Tiny", "random", 0.5)) == perfect
     assert sum(seen) == perfect.windows == 48 + 1
 
 

@@ -47,7 +47,7 @@ def batch(*, form_error: float, prior_error: float) -> Batch:
 @pytest.mark.parametrize(("form", "prior"), [(0.1, 3.0), (3.0, 0.0)])
 def test_the_better_answer_has_the_weight(form: float, prior: float) -> None:
     """Untrained, `network` is the form and `without_form` the prior."""
-    found = fit_blend(network(), [batch(form_error=form, prior_error=prior)])
+    found, _ = fit_blend(network(), [batch(form_error=form, prior_error=prior)])
     for of_class in zip(*(found.weights[name] for name in ANSWERS), strict=True):
         assert sum(of_class) == pytest.approx(1.0)
         assert min(of_class) >= 0.0
@@ -60,9 +60,20 @@ def test_the_better_answer_has_the_weight(form: float, prior: float) -> None:
 
 def test_a_class_without_cells_takes_the_weights_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blend, "REACHES", (1, 3, 100))
-    found = fit_blend(network(), [batch(form_error=0.1, prior_error=3.0)])
+    found, _ = fit_blend(network(), [batch(form_error=0.1, prior_error=3.0)])
     assert all(np.isfinite(found.weights[name][3]) for name in ANSWERS)
     assert sum(found.weights[name][3] for name in ANSWERS) == pytest.approx(1.0)
+
+
+def test_the_error_is_the_mean_logarithm_of_the_windows_errors() -> None:
+    made = batch(form_error=0.3, prior_error=1.0)
+    made.hidden[3:5] = False  # windows in which nothing is hidden count for nothing
+    found, error = fit_blend(network(), [made])
+    answer = found.answers(network(), made.values, made.observed)["blend"]
+    rows = [row for row in range(len(answer)) if made.hidden[row].any()]
+    logs = [np.log(np.mean(np.square(answer[row] - made.truth[row])[made.hidden[row]])) for row in rows]
+    assert len(rows) == 38
+    assert error == pytest.approx(np.mean(logs), rel=1e-5)
 
 
 def test_observed_cells_pass_through_to_the_bit() -> None:
