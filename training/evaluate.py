@@ -88,16 +88,25 @@ class Tally:
         self.absolute += np.abs(error).sum(axis=(0, 2))
         self.count += hidden.sum(axis=(0, 2))
 
+    @property
+    def mse(self) -> float:
+        """Mean squared error over all hidden cells."""
+        return float(self.squared.sum() / max(int(self.count.sum()), 1))
+
+    @property
+    def mae(self) -> float:
+        """Mean absolute error over all hidden cells."""
+        return float(self.absolute.sum() / max(int(self.count.sum()), 1))
+
     def summary(self, sensors: Sequence[str], std: NDArray[np.float64]) -> dict[str, Any]:
         """Return MSE and MAE over all hidden cells and per sensor, standardised and in the sensor's unit."""
-        cells = max(int(self.count.sum()), 1)
         rows = {}
         for index, name in enumerate(sensors):
             count = max(int(self.count[index]), 1)
             mse, mae = self.squared[index] / count, self.absolute[index] / count
             unit = {"mse_unit": mse * std[index] ** 2, "mae_unit": mae * std[index]}
             rows[name] = {"cells": int(self.count[index]), "mse": mse, "mae": mae, **unit}
-        return {"mse": float(self.squared.sum() / cells), "mae": float(self.absolute.sum() / cells), "sensors": rows}
+        return {"mse": self.mse, "mae": self.mae, "sensors": rows}
 
 
 def with_fallback(fill: Fill) -> Fill:

@@ -3,6 +3,7 @@
     python -m training.edge build/runs/illness build/runs/etth1
     python -m training.edge --served model_repo/beijing-air --windows 400
     python -m training.edge build/paper/Illness-block-0.3-full-s2021     # for contrast: trained as in the paper
+    python -m training.edge --form Illness --form ETTh1                  # the closed form alone, as with `model: learn`
 
 One step is missing: of one sensor (each in turn), of several, or of the whole group; in a further case one sensor is
 silent for the whole window. The windows of the test part are scored in the order of time: the model alone, the closed
@@ -28,7 +29,7 @@ import torch
 from training.benchmark import lines
 from training.edge.answers import fill_hidden, stretches
 from training.edge.experts import expert_weights
-from training.edge.sources import Source, from_run, from_served
+from training.edge.sources import Source, from_form, from_run, from_served
 from training.edge.table import IDENTITY, Line, markdown, misses, score
 from training.errors import exits_with_errors
 from training.runtime import keep_memory, machine
@@ -58,7 +59,7 @@ def measure(source: Source, most: int, most_groups: int, command: str) -> list[L
         "epochs": source.epochs, "machine": machine(), "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "command": command,
     }  # fmt: skip
-    return score(groups, weights, about)
+    return score(groups, weights, about, network=source.fill is not None)
 
 
 @exits_with_errors
@@ -71,6 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "runs", nargs="*", type=Path, metavar="RUN", help="a run's directory, or one of its checkpoints"
     )
     parser.add_argument("--served", action="append", default=[], type=Path, help="model_repo/<model>; may be repeated")
+    parser.add_argument(
+        "--form", action="append", default=[], metavar="DATASET", help="the paper's name; may be repeated"
+    )
     parser.add_argument(
         "--config", type=Path, help="configuration of the --served model (default training/configs/<model>.toml)"
     )
@@ -92,8 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--page-only", action="store_true", help="write the page again from the existing lines")
     given = parser.parse_args(arguments)
-    if not (given.runs or given.served or given.page_only):
-        parser.error("expected a RUN or --served, found neither")
+    if not (given.runs or given.served or given.form or given.page_only):
+        parser.error("expected a RUN, --served or --form, found none")
     given.results = lines.file_in(given.results, "edge.jsonl")
     keep_memory()
     torch.set_num_threads(1)
@@ -102,6 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for path in given.served:
         config = given.config or CONFIGS / f"{path.name}.toml"
         _add(from_served(path, config, data=given.data, dataset=given.dataset), given)
+    for dataset in given.form:
+        _add(from_form(dataset), given)
     given.results.parent.mkdir(parents=True, exist_ok=True)
     given.results.with_suffix(".md").write_text(markdown(lines.read(given.results)))
     return 0

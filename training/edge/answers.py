@@ -26,8 +26,8 @@ class Answers:
     """Estimates of one case at one lag, [W, C] each, standardised, one row a window in the order of time.
 
     `truth` is NaN where a cell was not hidden or its value is unknown; a baseline is NaN where it has no observation to
-    use. `steps` [W] are the row numbers of the windows' newest steps. `age` and `place` are the classes of
-    `glaim_stream.windows.probes` by which a worker chooses the weights of a blend.
+    use, and the model where there is none. `steps` [W] are the row numbers of the windows' newest steps. `age` and
+    `place` are the classes of `glaim_stream.windows.probes` by which a worker chooses the weights of a blend.
     """
 
     steps: NDArray[np.int64]
@@ -56,7 +56,7 @@ def stretches(windows: WindowSet, group: int, most: int, count: int = 4) -> NDAr
 def fill_hidden(
     windows: WindowSet,
     index: NDArray[np.int64],
-    fill: Fill,
+    fill: Fill | None,
     key: str,
     cases: tuple[str, ...] = CASES,
     closed: TimedFill | None = None,
@@ -67,7 +67,7 @@ def fill_hidden(
     Args:
         windows: Standardised.
         index: Which of them, in the order of time.
-        fill: The model.
+        fill: The model; None leaves its estimates NaN.
         key: The data set's name; seeds the sets of `several`.
         cases: Names of `CASES`.
         closed: The closed form.
@@ -86,7 +86,7 @@ def fill_hidden(
                 if not question.hidden.any():
                     continue
                 batch = hide(values, question.hidden)
-                filled = fill(batch.values, batch.observed)
+                filled = np.full_like(batch.values, np.nan) if fill is None else fill(batch.values, batch.observed)
                 lines = interpolation(batch.values, batch.observed), last_value(batch.values, batch.observed)
                 form = None
                 if closed is not None and times_ms is not None:

@@ -56,7 +56,7 @@ def expert_weights(
     values: Floats,
     window: int,
     names: tuple[str, ...],
-    fill: Fill,
+    fill: Fill | None,
     steps: Ints,
     closed: TimedFill | None = None,
     times_ms: Ints | None = None,
@@ -67,7 +67,7 @@ def expert_weights(
         values: [G, C, R], standardised, NaN where nothing was observed.
         window: Steps of a window.
         names: Of the groups; the choice of probes depends on them.
-        fill: The model.
+        fill: The model; None: it never has a value, as in a worker that has the closed form alone.
         steps: Row numbers, the newest steps of the scored windows.
         closed: The closed form, a third expert if there is one.
         times_ms: [R], of the rows; needed with `closed`.
@@ -128,7 +128,7 @@ def _probes(values: Floats, window: int, names: tuple[str, ...], wanted: Ints) -
 
 
 def _answers(
-    probes: list[Probes], fill: Fill, closed: TimedFill | None, times_ms: Ints | None
+    probes: list[Probes], fill: Fill | None, closed: TimedFill | None, times_ms: Ints | None
 ) -> dict[int, tuple[ProbeAnswers, Doubles]]:
     """Fill the probe windows by every expert; step -> answers and the hidden truth."""
     if not probes:
@@ -143,10 +143,9 @@ def _answers(
         return found
 
     at = every.values.shape[2] - 1 - every.lag
-    experts = [
-        cells([fill(values[part], every.observed[part]) for part in parts]),
-        interpolation_at(every.values[chosen], every.observed[chosen], at),
-    ]
+    baseline = interpolation_at(every.values[chosen], every.observed[chosen], at)
+    model = None if fill is None else cells([fill(values[part], every.observed[part]) for part in parts])
+    experts = [np.full_like(baseline, np.nan) if model is None else model, baseline]
     if closed is not None and times_ms is not None:
         ends_ms = times_ms[every.window_ends_ms(1)]  # the probes count steps of 1 ms
         experts.append(cells([closed(values[part], every.observed[part], ends_ms[part]) for part in parts]))

@@ -18,11 +18,11 @@ from glaim_stream.models.torchscript import require_known_operators
 from training import checkpoint as checkpoints
 from training import closed_form
 from training import config as configs
-from training.benchmark.datasets import DATASETS
+from training.benchmark.datasets import DATASETS, WINDOW, read, without_sentinels
 from training.closed_form import TimedFill
 from training.config import RunConfig, data_path
 from training.data.outages import Bools
-from training.data.series import Floats, Scale, split
+from training.data.series import Floats, Scale, fit_scale, split
 from training.data.tables import load
 from training.data.windows import WindowSet
 from training.edge.answers import Fill
@@ -49,12 +49,15 @@ class Part:
 
 @dataclass(frozen=True)
 class Source:
-    """A model, and the part of its data that it is scored on; `fill` takes and returns standardised values."""
+    """A model, and the part of its data that it is scored on; `fill` takes and returns standardised values.
+
+    Without a network `fill` is None: the closed form of the part is what is measured.
+    """
 
     run: str
     dataset: str
     part: Part
-    fill: Fill
+    fill: Fill | None
     d_model: int
     masks: str
     epochs: int
@@ -130,6 +133,27 @@ def from_served(
         f"{contract.name} {contract.version}, as served", name, _part(config, scale, data, part, form), fill,
         config.model.d_model, _masks(config), 0, f"--served {Path(*path.parts[-2:])}",
     )  # fmt: skip
+
+
+def from_form(dataset: str, part: str = "test") -> Source:
+    """Fit the closed form of one of the paper's data sets; there is no network, as with `model: learn` in a catalogue.
+
+    Values that stand for none are missing, and directions are filled on the circle, as a worker does it.
+
+    Raises:
+        ConfigError: there is no such data set.
+        DataError: its file is absent, or it has too few rows.
+    """
+    if dataset not in DATASETS:
+        raise ConfigError(f"expected one of {', '.join(DATASETS)}, found {dataset!r}")
+    known = DATASETS[dataset]
+    series = without_sentinels(known, read(known))
+    parts = split(series, known.spec, WINDOW)
+    scored, scale = getattr(parts, part), fit_scale(parts.train)
+    values = scale.apply(scored.values)
+    closed = closed_form.fill_of(closed_form.fit(parts.train, WINDOW, parts.validation).form, scale, max(LAGS) + 1)
+    found = Part(series.groups, values, WindowSet(values, WINDOW), scored.times_ms, closed)
+    return Source("closed form", dataset, found, None, 0, "", 0, f"--form {dataset}")
 
 
 def newest_steps(model: GLAIM) -> Fill:

@@ -14,14 +14,18 @@ from training.edge.cases import CASES, LABELS, LAGS
 from training.edge.experts import MAX_GAP, Weights, blended
 
 Line = dict[str, Any]
-METHODS = ("model", "blend", "gaussian")  # the last where the closed form was measured
+METHODS = ("model", "blend", "gaussian")  # the first where there is a network, the last where the form was measured
 # The aims at the newest step, by case: the MAE is below the last value's by this share.
 GAINS: Mapping[str, float] = {"one": 0.40, "all": 0.10}
 IDENTITY = ("dataset", "run", "method", "case", "lag")
 
 
 def score(
-    groups: Sequence[Mapping[tuple[str, int], Answers]], weights: Mapping[int, Weights], about: Mapping[str, Any]
+    groups: Sequence[Mapping[tuple[str, int], Answers]],
+    weights: Mapping[int, Weights],
+    about: Mapping[str, Any],
+    *,
+    network: bool = True,
 ) -> list[Line]:
     """Return one line for each method, case and lag.
 
@@ -29,6 +33,7 @@ def score(
         groups: Each group's answers.
         weights: The experts' weights by step.
         about: Further columns of every line: data set, run, machine and the like.
+        network: Whether there is one; else there are no lines of the model.
 
     Returns:
         Errors over all hidden cells of all groups, standardised. A baseline without an observation counts as 0, the
@@ -43,7 +48,8 @@ def score(
             mixed = [blended(answers, weights) for answers in by_group]
             interpolated = _errors(by_group, [answers.interpolation for answers in by_group])
             carried = _errors(by_group, [answers.last_value for answers in by_group])
-            methods = [("model", [answers.model for answers in by_group]), ("blend", mixed)]
+            methods = [("model", [answers.model for answers in by_group])] if network else []
+            methods.append(("blend", mixed))
             forms = [answers.gaussian for answers in by_group if answers.gaussian is not None]
             methods += [("gaussian", forms)] if forms else []
             for method, filled in methods:
@@ -111,9 +117,7 @@ def markdown(lines: Sequence[Mapping[str, Any]]) -> str:
         page += [
             f"## {dataset}: {run}",
             "",
-            f"Trained with {first['masks']} masks, D = {first['d_model']}"
-            + (f", epoch {first['epochs']}" if first["epochs"] else "")
-            + f"; {first['windows']:,} windows of {_groups(first['groups'])}.",
+            _trained(first) + f"; {first['windows']:,} windows of {_groups(first['groups'])}.",
             f"Command: `{first['command']}` ({first['date']}, {first['machine']}).",
             "",
             "| missing | steps back | model | gaussian | blend | interpolation | last value | blend reaches the aim |",
@@ -122,6 +126,13 @@ def markdown(lines: Sequence[Mapping[str, Any]]) -> str:
         page += list(_table(rows))
         page.append("")
     return "\n".join(page)
+
+
+def _trained(line: Mapping[str, Any]) -> str:
+    if not line["d_model"]:
+        return "No network: the blend is that of a worker with the closed form alone"
+    epoch = f", epoch {line['epochs']}" if line["epochs"] else ""
+    return f"Trained with {line['masks']} masks, D = {line['d_model']}{epoch}"
 
 
 def _groups(count: int) -> str:
@@ -140,11 +151,10 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for case in CASES:
         for lag in LAGS:
             model, mixed, form = (by_place.get((case, lag, method)) for method in METHODS)
-            if model is None or mixed is None:
+            if mixed is None:
                 continue
             pairs = [
-                (model["mse"], model["mae"]),
-                (math.inf, math.inf) if form is None else (form["mse"], form["mae"]),
+                *((math.inf, math.inf) if each is None else (each["mse"], each["mae"]) for each in (model, form)),
                 (mixed["mse"], mixed["mae"]),
                 (mixed["interpolation_mse"], mixed["interpolation_mae"]),
                 (mixed["last_value_mse"], mixed["last_value_mae"]),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from glaim_stream.blend.scores import ModelScores
 from glaim_stream.windows.probes import AGES, Place
 from training.benchmark import lines
+from training.benchmark.datasets import DATASETS, Dataset
 from training.closed_form import TimedFill
 from training.data.outages import Bools
 from training.data.series import Floats
@@ -124,6 +125,61 @@ def test_the_closed_form_has_lines_and_a_column_of_its_own() -> None:
     form = next(line for line in found if line["method"] == "gaussian")
     assert form["mae"] == pytest.approx(0.25, abs=1e-5)
     assert "| **0.062** / **0.250** |" in markdown(found)
+
+
+def test_without_a_network_closed_form_and_baseline_are_blended_and_no_line_is_the_models() -> None:
+    values = wave(rows=160, groups=2)
+    truth = exact(values)
+
+    def closed(seen: Floats, observed: Bools, end_ms: NDArray[np.int64]) -> Floats:
+        return truth(seen, observed)
+
+    windows, times_ms = WindowSet(values, 24), 1000 * np.arange(160)
+    groups = [
+        fill_hidden(windows, stretches(windows, group, 20), None, "data", ("one",), closed, times_ms)
+        for group in range(2)
+    ]
+    steps = np.concatenate([group["one", 0].steps for group in groups])
+    weights = expert_weights(values, 24, NAMES, None, steps, closed, times_ms)
+    none = {(case, lag): dataclasses.replace(groups[0]["one", lag], truth=np.full((1, 3), np.nan, np.float32))
+            for case in CASES for lag in LAGS}  # fmt: skip
+    about = {"dataset": "Wave", "run": "closed form", "d_model": 0, "masks": "", "epochs": 0, "machine": "m",
+             "date": "d", "command": "c"}  # fmt: skip
+    found = score([{**none, **group} for group in groups], weights, about, network=False)
+    assert {line["method"] for line in found} == {"blend", "gaussian"}
+    newest = next(line for line in found if (line["method"], line["case"], line["lag"]) == ("blend", "one", 0))
+    assert newest["mae"] < 0.02 * newest["last_value_mae"], "the form is exact, and the blend finds that out"
+    text = markdown(found)
+    assert "No network" in text
+    assert "| one sensor | 0 |  | **0.000** / **0.000** |" in text
+
+
+@pytest.mark.parametrize("name", ["Illnes", ""])
+def test_an_unknown_data_set_is_named(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["--form", name, "--results", str(tmp_path)]) == 2
+    assert f"expected one of {', '.join(DATASETS)}, found {name!r}" in capsys.readouterr().err
+
+
+def test_the_form_of_a_data_set_is_measured_by_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(1)
+    drive = np.sin(np.arange(900) / 9) + 0.1 * rng.standard_normal(900)
+    cells = np.stack([drive, 2 * drive + 5 + 0.1 * rng.standard_normal(900)], axis=1)
+    cells[700, 1] = -9999.0
+    stamps = np.datetime64("2026-01-01T00:00") + np.arange(900)
+    rows = [f"{stamp},{a:.4f},{b:.4f}" for stamp, (a, b) in zip(stamps, cells, strict=True)]
+    (tmp_path / "tiny.csv").write_text("\n".join(["time,a,b", *rows]) + "\n")
+    monkeypatch.setenv("GLAIM_DATA", str(tmp_path))
+    tiny = Dataset("Tiny", "tiny.csv", 2, (640, 60, 200), time="time", sentinels=(-9999.0,))
+    monkeypatch.setitem(DATASETS, "Tiny", tiny)
+    assert main(["--form", "Tiny", "--windows", "40", "--results", str(tmp_path)]) == 0
+    assert "of 20 rows" in capsys.readouterr().out
+    found = lines.read(tmp_path / "edge.jsonl")
+    one = next(line for line in found if (line["method"], line["case"], line["lag"]) == ("gaussian", "one", 0))
+    assert one["command"] == "python -m training.edge --form Tiny --windows 40"
+    assert one["mae"] < 0.6 * one["last_value_mae"]
+    assert one["last_value_mae"] < 2, "what stands for no value is no reading"
 
 
 def test_cells_without_a_known_value_are_not_scored() -> None:
@@ -345,6 +401,6 @@ def test_the_page_shows_every_run_under_its_data_set(tmp_path: Path) -> None:
 def test_the_error_without_a_model_states_what_is_expected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main([])
-    assert "expected a RUN or --served" in capsys.readouterr().err
+    assert "expected a RUN, --served or --form" in capsys.readouterr().err
     assert main([str(tmp_path / "nothing"), "--results", str(tmp_path / "edge.jsonl")]) == 2
     assert "expected a checkpoint" in capsys.readouterr().err
