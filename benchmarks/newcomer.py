@@ -95,7 +95,7 @@ def errors_at(
             answer = network(torch.from_numpy(values.astype(np.float32)), torch.from_numpy(seen)).numpy()
         learned = line
         if form is not None:
-            mean = form.fill(values, seen, windows.end_ms).mean
+            mean = form.fill(values, seen, windows.end_ms, with_deviation=False).mean
             learned = np.where(np.isfinite(mean), mean, line)
         scored = (hidden & np.isfinite(last))[:, :, -emitted:]
         methods = {"last_value": last, "interpolation": line, "learned": learned, "network": answer}

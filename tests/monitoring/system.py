@@ -166,7 +166,7 @@ def wait_until(holds: Callable[[], bool], deadline_s: float, what: str, state: C
 
 @contextmanager
 def running_system(kafka: str, prefix: str, directory: Path) -> Iterator[System]:
-    """Start the system on an existing Kafka; the plant feeds it 5 steps a second.
+    """Start the system on an existing Kafka; the plant feeds it 2 steps a second, which Triton on two cores can follow.
 
     Its model has no closed form, which two cores could not compute beside Triton and Prometheus without falling behind.
     """
@@ -189,7 +189,7 @@ def running_system(kafka: str, prefix: str, directory: Path) -> Iterator[System]
         worker = parts.enter_context(WorkerProcess(settings, directory / "worker.log"))
         feed = subprocess.Popen(
             [sys.executable, "-m", "glaim_stream", "produce", "--plant", "--groups", "6", "--days", "2",
-             "--drop", "0.2", "--speed", "300"],
+             "--drop", "0.2", "--speed", "120"],
             env=environment_of(settings), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         parts.callback(feed.wait)

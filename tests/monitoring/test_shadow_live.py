@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Iterator
 
@@ -43,6 +44,12 @@ def prometheus(
             yield started
 
 
+def sensors_with_more_error(errors: dict[tuple[str, str], float]) -> int:
+    """Sensors of which the newest version has more error than the former."""
+    sensors = {sensor for sensor, _ in errors}
+    return sum(errors.get((sensor, NEWEST), 0.0) > errors.get((sensor, FORMER), math.inf) > 0 for sensor in sensors)
+
+
 def test_an_operator_sees_that_the_new_version_is_worse_than_the_former(prometheus: LocalPrometheus) -> None:
     def ratios() -> dict[tuple[str, str], float]:
         found = values(prometheus, "Error of a version over another's")
@@ -55,10 +62,8 @@ def test_an_operator_sees_that_the_new_version_is_worse_than_the_former(promethe
     wait_until(lambda: ratios().get((NEWEST, FORMER), 0.0) > 1.2, 90, "the comparison", ratios)
     both = ratios()
     assert both[NEWEST, FORMER] * both[FORMER, NEWEST] == pytest.approx(1.0, rel=0.05)
-    # A sensor appears with its first hidden reading, so some of the eight come later than the comparison.
-    wait_until(lambda: len(errors_by_sensor()) >= 12, 90, "eight sensors and two versions", errors_by_sensor)
-    errors = errors_by_sensor()
-    assert errors["flow", NEWEST] > errors["flow", FORMER] > 0
+    # A sensor's first hidden readings may favour either version: the sign of most of eight sensors is what shows.
+    wait_until(lambda: sensors_with_more_error(errors_by_sensor()) >= 6, 90, "six of eight sensors", errors_by_sensor)
     outcomes = {labels["outcome"]: value for labels, value in values(prometheus, "Windows imputed") if labels}
     assert outcomes["scored"] > 0
     assert outcomes["failed"] == 0
