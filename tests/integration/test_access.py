@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,6 +96,16 @@ class GuardedKafka:
         )
 
 
+def wait_for_rules(admin: KafkaAdminClient, count: int, within_s: float = 30) -> None:
+    """Wait until the broker knows so many rules: the controller confirms a change before the broker has read it."""
+    every = ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY,
+                      ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY))  # fmt: skip
+    end_s = time.monotonic() + within_s
+    while (found := len(admin.describe_acls(every)[0])) != count:
+        assert time.monotonic() < end_s, f"expected {count} rules, the broker knows {found}"
+        time.sleep(0.1)
+
+
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[GuardedKafka]:
     broker = GuardedKafka()
@@ -102,6 +113,7 @@ def guarded() -> Iterator[GuardedKafka]:
         admin = KafkaAdminClient(bootstrap_servers=broker.kafka.bootstrap_servers)
         admin.create_topics([NewTopic(name, 1, 1) for name in TOPICS])
         admin.create_acls(RULES)
+        wait_for_rules(admin, len(set(RULES)))
         admin.close()
         yield broker
 
@@ -192,6 +204,7 @@ def test_a_worker_without_one_of_its_rules_is_told_which(
     pattern = rule.resource_pattern
     only = ResourcePatternFilter(pattern.resource_type, pattern.resource_name, pattern.pattern_type)
     admin.delete_acls([ACLFilter(rule.principal, "*", rule.operation, rule.permission_type, only)])
+    wait_for_rules(admin, len(set(RULES)) - 1)
     try:
         more = {"imputer": "triton", "page_port": 9465, **MORE_TOPICS}
         worker = as_role(guarded, "glaim-worker", tmp_path, delivery="exactly_once", **more)
@@ -204,3 +217,4 @@ def test_a_worker_without_one_of_its_rules_is_told_which(
         assert done.returncode == (0 if of_page or rule.operation is ACLOperation.DESCRIBE_CONFIGS else 1)
     finally:
         admin.create_acls([rule])
+        wait_for_rules(admin, len(set(RULES)))

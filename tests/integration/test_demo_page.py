@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import time
@@ -15,6 +16,8 @@ from tests.page.test_page_in_browser import COLOURS, FIGURES, TILES
 
 # Slow: it streams for most of a minute. tests/page looks at every panel beside a worker in its own process.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+ALONE = "PYTEST_XDIST_WORKER" not in os.environ
+LIMIT_S = 60 if ALONE else 150  # another test process takes up to half of two cores
 
 
 def test_every_panel_has_data_a_minute_after_the_demo_starts(tmp_path: Path) -> None:
@@ -56,7 +59,7 @@ def test_every_panel_has_data_a_minute_after_the_demo_starts(tmp_path: Path) -> 
                     break
             tab.press("Enter")
             tab.until("document.querySelectorAll('#carried-list .bar').length > 1", 20)
-            assert time.monotonic() - start_s < 60
+            assert time.monotonic() - start_s < LIMIT_S
             assert tab.problems == []
         finally:
             demo.send_signal(signal.SIGINT)
