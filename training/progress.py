@@ -45,11 +45,11 @@ class Progress:
         if self._terminal:
             self._bar = tqdm(total=total, initial=done, desc=label, leave=False, unit="it", file=self._stream)
 
-    def step(self, note: Callable[[], str] = str) -> None:
-        """Count one unit. `note` adds to a line and is called only when one is due, because it may be expensive."""
-        self._done += 1
+    def step(self, note: Callable[[], str] = str, *, count: int = 1) -> None:
+        """Count units. `note` adds to a line and is called only when one is due, because it may be expensive."""
+        self._done += count
         if self._bar is not None:
-            self._bar.update()
+            self._bar.update(count)
             return
         now = self._clock()
         if now - self._spoken >= EVERY_S and self._done < self._total:

@@ -25,7 +25,7 @@ from training import checkpoint as checkpoints
 from training import closed_form
 from training.benchmark import jobs, lines, page, paper, tables
 from training.benchmark.cells import PAPER_WIDTH, SEED, Cell
-from training.benchmark.closed_form import cells_of, require_every
+from training.benchmark.closed_form import add_every, cells_of, require_every
 from training.benchmark.datasets import DATASETS, WINDOW, read
 from training.benchmark.draws import DRAWS
 from training.benchmark.form_means import CASCADE, shifted
@@ -44,6 +44,7 @@ from training.evaluate import Tally, restore
 from training.fit import loop
 from training.network.model import GLAIM
 from training.network.sizes import GLAIMConfig
+from training.progress import Progress
 from training.runtime import keep_memory, machine
 
 EPOCHS = 30
@@ -61,13 +62,18 @@ Say = Callable[[str], None]
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A training: its data set, width, number of epochs if it is a trial, and every which test window is scored."""
+    """A training: its data set, width, number of epochs if it is a trial, and the flag `--every`."""
 
     dataset: str
     d_model: int = PAPER_WIDTH
     epochs: int = 0
     seed: int = SEED
-    every: int = 1
+    given_every: int | None = None
+
+    @property
+    def every(self) -> int:
+        """Every which test window is scored."""
+        return self.given_every or DATASETS[self.dataset].every
 
     @property
     def recipe_name(self) -> str:
@@ -150,14 +156,17 @@ def train(run: Run, root: Path, say: Say, *, score_only: bool = False) -> Traine
     return Trained(run, network, epoch, state, bool(loop.ended(state, stored)), forms, blend)
 
 
-def score(trained: Trained, cells: HiddenCells) -> dict[str, Tally]:
+def score(trained: Trained, cells: HiddenCells, progress: Progress) -> dict[str, Tally]:
     """Score the blend, and each of its answers."""
     fill = closed_form.fill_of(trained.forms.whole, fit_scale(parts(cells.dataset, WINDOW).train))
     tallies: dict[str, Tally] = {}
+    progress.begin(cells.name, len(cells))
     for hidden, end_ms in cells.batches(_BATCH):
         batch = filled_batch(hidden, fill(hidden.values, hidden.observed, end_ms))
         for name, answer in trained.blend.answers(trained.network, batch.values, batch.observed).items():
             tallies.setdefault(name, Tally(cells.sensors)).add(answer, batch.truth, batch.hidden)
+        progress.step(count=len(end_ms))
+    progress.end()
     return tallies
 
 
@@ -172,10 +181,10 @@ def identified(run: Run, cell: Cell, draw: int) -> Line:
     }  # fmt: skip
 
 
-def line_of(trained: Trained, cell: Cell, draw: int) -> Line:
+def line_of(trained: Trained, cell: Cell, draw: int, progress: Progress) -> Line:
     """Score one draw of a cell and make its line; `parts_mse` has the error of each answer alone."""
     cells = HiddenCells(cell.dataset, cell.pattern, cell.rate, draw, trained.run.every)
-    tallies = score(trained, cells)
+    tallies = score(trained, cells, progress)
     own = tallies.pop("blend")
     figure = paper.glaim(cell.pattern, cell.dataset, cell.rate, shifted=False)
     values: Line = {
@@ -201,6 +210,7 @@ def work(
     score_only: bool = False,
 ) -> None:  # fmt: skip
     """Train each data set's network and score the cells that have no line of this state of it."""
+    progress = Progress(say)
     for run in runs:
         trained = train(run, root, say, score_only=score_only)
         for draw in range(draws):
@@ -213,7 +223,7 @@ def work(
                     if kept.get(lines.identity(moved)) != moved:
                         lines.put(results, [moved])
                     continue
-                line = line_of(trained, cell, draw)
+                line = line_of(trained, cell, draw, progress)
                 lines.put(results, [line, shifted(line)])
                 alone = ", ".join(f"{name} {error:.4f}" for name, error in line["parts_mse"].items())
                 say(
@@ -237,7 +247,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--d-model", type=int, default=PAPER_WIDTH, help="hidden dimension (default %(default)s)")
     parser.add_argument("--epochs", type=int, default=0, help=f"of a trial, instead of {EPOCHS}; marked in the lines")
     parser.add_argument("--seed", type=int, default=SEED, help="random seed (default %(default)s)")
-    parser.add_argument("--every", type=int, default=1, metavar="N", help="score every Nth test window alone")
+    add_every(parser)
     parser.add_argument("--score-only", action="store_true", help="score the checkpoint as it is")
     parser.add_argument("--runs", type=Path, default=ROOT, help="checkpoints (default %(default)s)")
     parser.add_argument("--results", type=Path, default=lines.RESULTS, help=lines.HELP)

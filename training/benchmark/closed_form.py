@@ -2,7 +2,7 @@
 
     python -m training.benchmark closed-form                                  all data sets that are here, 12 draws
     python -m training.benchmark closed-form --only Illness/block/0.3 --draws 1
-    python -m training.benchmark closed-form --only Weather --every 4         a long test part: every 4th window
+    python -m training.benchmark closed-form --only Weather --every 1         all test windows, also of a large set
 
 The fit takes its statistics from the training rows alone. Its constants are chosen on the newest of them, or on the
 validation part where those are fewer than two windows. It knows no pattern and no rate, so it is the same for every
@@ -28,7 +28,7 @@ from glaim_stream.imputers.gaussian.fit import Fitted
 from training import closed_form
 from training.benchmark import jobs, lines, page, paper, tables
 from training.benchmark.cells import PAPER_WIDTH, SEED, Cell, matches
-from training.benchmark.datasets import DATASETS, WINDOW, absence, find
+from training.benchmark.datasets import DATASETS, MOST_CELLS, WINDOW, absence, find
 from training.benchmark.draws import DRAWS
 from training.benchmark.form_means import RECIPE, shifted
 from training.benchmark.lines import Line
@@ -37,6 +37,7 @@ from training.data.masks import SEGMENTS
 from training.data.series import fit_scale
 from training.errors import ConfigError, exits_with_errors
 from training.evaluate import Tally
+from training.progress import Progress
 from training.runtime import machine
 
 Say = Callable[[str], None]
@@ -63,13 +64,16 @@ def fitted(dataset: str) -> Form:
     return Form(form, time.perf_counter() - start_s)
 
 
-def score(form: Form, cells: HiddenCells) -> Line:
+def score(form: Form, cells: HiddenCells, progress: Progress) -> Line:
     """Score a closed form and both baselines; MSE and MAE by method, and the windows."""
     fill = closed_form.fill_of(form.fitted.form, fit_scale(parts(cells.dataset, WINDOW).train))
     own, windows = Tally(cells.sensors), 0
+    progress.begin(cells.name, len(cells))
     for batch, end_ms in cells.batches():
         own.add(fill(batch.values, batch.observed, end_ms), batch.truth, batch.hidden)
         windows += len(end_ms)
+        progress.step(count=len(end_ms))
+    progress.end()
     found: Line = {"windows": windows, "mse": own.mse, "mae": own.mae}
     for name, bar in baselines(cells).items():
         found |= {f"{name}_mse": bar.mse, f"{name}_mae": bar.mae}
@@ -82,9 +86,9 @@ def command(cell: Cell, every: int = 1) -> str:
     return text + (f" --every {every}" if every > 1 else "")
 
 
-def lines_of(form: Form, cell: Cell, draw: int, every: int = 1) -> list[Line]:
+def lines_of(form: Form, cell: Cell, draw: int, progress: Progress, every: int = 1) -> list[Line]:
     """Score one draw of a cell; return its line, and the line of its place in the table of the shift."""
-    scores = score(form, HiddenCells(cell.dataset, cell.pattern, cell.rate, draw, every))
+    scores = score(form, HiddenCells(cell.dataset, cell.pattern, cell.rate, draw, every), progress)
     figure = paper.glaim(cell.pattern, cell.dataset, cell.rate)
     values: Line = {
         **identified(cell, draw), **scores,
@@ -108,9 +112,13 @@ def identified(cell: Cell, draw: int) -> Line:
     }  # fmt: skip
 
 
-def run(wanted: Sequence[Cell], draws: int, results: Path, say: Say = print, *, every: int = 1) -> None:
-    """Score the cells that have no line of the present closed form; the first draw of all cells comes first."""
+def run(wanted: Sequence[Cell], draws: int, results: Path, say: Say = print, *, every: int | None = None) -> None:
+    """Score the cells that have no line of the present closed form; the first draw of all cells comes first.
+
+    every: which test window is scored; None: see `Dataset.every`.
+    """
     forms: dict[str, Form] = {}
+    progress = Progress(say)
     for draw in range(draws):
         for cell in wanted:
             if cell.dataset not in forms:
@@ -121,17 +129,19 @@ def run(wanted: Sequence[Cell], draws: int, results: Path, say: Say = print, *, 
             kept = {lines.identity(line): line for line in lines.read(results)}
             own = identified(cell, draw)
             places = [kept.get(lines.identity(each)) for each in (own, shifted(own))]
-            state = form.digest, command(cell, every)
+            nth = every or DATASETS[cell.dataset].every
+            state = form.digest, command(cell, nth)
             if all(line is not None and (line["digest"], line["command"]) == state for line in places):
                 continue
             start_s = time.perf_counter()
-            found = lines_of(form, cell, draw, every)
+            found = lines_of(form, cell, draw, progress, nth)
             lines.put(results, found)
             line = found[0]
             shown = tables.errors(line["paper_mse"], line["paper_mae"])
             say(
                 f"{cell.dataset}/{cell.pattern}/{cell.rate:g}, draw {draw}: {tables.errors(line['mse'], line['mae'])}"
-                f"{f', paper {shown}' if shown else ''} ({time.perf_counter() - start_s:.0f} s)"
+                f"{f', paper {shown}' if shown else ''} ({line['windows']:,} windows, "
+                f"{time.perf_counter() - start_s:.0f} s)"
             )
 
 
@@ -156,13 +166,22 @@ def cells_of(only: Sequence[str]) -> list[Cell]:
     return [cell for cell in wanted if find(DATASETS[cell.dataset]) is not None]
 
 
-def require_every(every: int) -> None:
+def add_every(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that chooses test windows."""
+    parser.add_argument(
+        "--every", type=int, metavar="N",
+        help=f"score every Nth test window alone (default: 1, more where a set's test windows have more than "
+        f"{2 * MOST_CELLS / 1e6:g} million cells)",
+    )  # fmt: skip
+
+
+def require_every(every: int | None) -> None:
     """Refuse a number that chooses no window.
 
     Raises:
         ConfigError: it is below 1.
     """
-    if every < 1:
+    if every is not None and every < 1:
         raise ConfigError(f"--every must be 1 or more, found {every}")
 
 
@@ -177,7 +196,7 @@ def main(arguments: Sequence[str]) -> int:
         "--only", action="append", default=[], metavar="CELL", help="data set/pattern/rate, with *; repeatable"
     )
     parser.add_argument("--draws", type=int, default=DRAWS, help="draws of the masks (default %(default)s)")
-    parser.add_argument("--every", type=int, default=1, metavar="N", help="score every Nth test window alone")
+    add_every(parser)
     parser.add_argument("--results", type=Path, default=lines.RESULTS, help=lines.HELP)
     given = parser.parse_args(arguments)
     given.results = lines.file_in(given.results)

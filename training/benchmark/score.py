@@ -22,6 +22,8 @@ from training.data.windows import Batch, WindowSet, hide
 from training.errors import ConfigError
 from training.evaluate import BATCH, Fill, Tally, model_fill, restore, with_fallback
 
+_BATCH_CELLS = 200_000  # of the windows of a batch, so that there is progress to show
+
 
 @dataclass(frozen=True)
 class Score:
@@ -75,13 +77,26 @@ class HiddenCells:
         """Number of sensors."""
         return DATASETS[self.dataset].sensors
 
+    @property
+    def name(self) -> str:
+        """How progress names it."""
+        return f"{self.dataset}/{self.pattern}/{self.rate:g}, draw {self.draw}"
+
+    def __len__(self) -> int:
+        """Number of windows that are scored."""
+        return len(range(0, len(windows_of(self.dataset, self.window)), self.every))
+
     def batches(self, size: int = BATCH) -> Iterator[tuple[Batch, NDArray[np.int64]]]:
-        """Yield the windows in their order, B at a time, and the time of each one's last step, epoch ms [B]."""
+        """Yield the windows in their order, and the time of each one's last step, epoch ms [B].
+
+        size: B at most; fewer of many sensors.
+        """
         windows, test = windows_of(self.dataset, self.window), parts(self.dataset, self.window).test
         masks = hidden_cells(
             self.dataset, self.pattern, self.rate, self.window, len(windows), self.sensors, self.segments, self.draw
         )
         chosen = np.arange(0, len(windows), self.every)
+        size = min(size, max(1, _BATCH_CELLS // (self.sensors * self.window)))
         for start in range(0, len(chosen), size):
             index = chosen[start : start + size]
             yield hide(windows.take(index), masks[index]), test.times_ms[windows.starts[index] + self.window - 1]
