@@ -87,7 +87,7 @@ lint: setup
 benchmark: setup  ## readings a second through one worker on one core, beside plain Faust
 	$(BIN)/python -m benchmarks.stream
 
-plant-model: setup  ## train the demo's model anew, some seven minutes on one core
+plant-model: setup  ## train the demo's model anew, half an hour on one core
 	$(BIN)/python -m training.plant_model --results training/results
 
 dist: setup  ## wheel and sdist into dist/, built with what is pinned and checked for what belongs in them

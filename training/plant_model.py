@@ -3,7 +3,7 @@
     python -m training.plant_model
 
 Equal to writing build/plant.parquet with `python -m glaim_stream.feed.plant` and passing it to `python -m
-training.fit`, which also gets all further flags. Takes an hour on one core; results repeat on the same type of
+training.fit`, which also gets all further flags. Takes half an hour on one core; results repeat on the same type of
 processor.
 """
 

@@ -20,6 +20,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
+
 from training import checkpoint as checkpoints
 from training import config as configs
 from training.checkpoint import Checkpoint
@@ -42,8 +44,11 @@ def warmed(before: Checkpoint, config: RunConfig) -> Checkpoint:
     for what, was, now in pairs:
         if was != now:
             raise ConfigError(f"expected the {what} of the run that gives the weights, {was}, found {now}")
+    weights = dict(before.averaged)
+    if "share" in weights:  # of the correction: 1 in training, and chosen again after it
+        weights["share"] = torch.ones_like(weights["share"])
     return dataclasses.replace(
-        before, config=dataclasses.replace(config, model=model).to_json(), epoch=0, weights=before.averaged,
+        before, config=dataclasses.replace(config, model=model).to_json(), epoch=0, weights=weights, averaged=weights,
         optimiser={}, best_score=math.inf, best_epoch=0, history=[], seconds=0.0,
         git_commit=checkpoints.git_commit(), batch=0, loss_sum=0.0, numpy_state={}, torch_states=[], cuda_states=[],
     )  # fmt: skip

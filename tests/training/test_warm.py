@@ -84,3 +84,15 @@ def test_a_warm_run_starts_with_the_averaged_weights(wide_csv: Path, tmp_path: P
     start = warmed(before, config_of(wide_csv, "deployment"))
     assert any(not torch.equal(start.weights[name], before.weights[name]) for name in before.weights)
     assert all(torch.equal(start.weights[name], before.averaged[name]) for name in before.averaged)
+
+
+def test_a_warm_run_begins_with_the_whole_correction(wide_csv: Path, tmp_path: Path) -> None:
+    first = config_of(wide_csv, "deployment", cascade=True, own_form=True)
+    series = load(first.data, wide_csv)
+    lines: list[str] = []
+    before = loop.run(first, series, split(series, first.data, 24), tmp_path, say=lines.append)
+    assert lines[-1].startswith("share of the correction that validation keeps: ")
+    before.averaged["share"] = torch.full_like(before.averaged["share"], 0.25)
+    start = warmed(before, config_of(wide_csv, "block", cascade=True, own_form=True))
+    assert (start.weights["share"] == 1).all()
+    assert (start.averaged["share"] == 1).all()

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from glaim_stream.imputers.gaussian.simplex import convex_weights
@@ -20,19 +21,15 @@ from training.data.series import Floats
 from training.data.windows import Batch
 from training.evaluate import model_fill
 from training.network.model import GLAIM
+from training.network.reach import REACHES, reach_classes
 
 ANSWERS = ("form", "network", "without_form")
-REACHES = (1, 3, 8)  # steps: upper bounds of all classes but the last
 _LEAST_CELLS = 200  # of a class with weights of its own
 
 
-def reach_classes(observed: Bools) -> NDArray[np.int64]:
-    """Return the class of each cell's distance from the nearest observed one of its row; observed [..., T]."""
-    steps = observed.shape[-1]
-    at = np.arange(steps)
-    before = np.maximum.accumulate(np.where(observed, at, -steps), axis=-1)
-    after = np.minimum.accumulate(np.where(observed, at, 2 * steps)[..., ::-1], axis=-1)[..., ::-1]
-    found: NDArray[np.int64] = np.searchsorted(REACHES, np.minimum(at - before, after - at))
+def classes_of(observed: Bools) -> NDArray[np.int64]:
+    """Return the class of each cell's distance from the nearest observed one of its sensor; [B, C, T] alike."""
+    found: NDArray[np.int64] = reach_classes(torch.from_numpy(observed), list(REACHES)).numpy()
     return found
 
 
@@ -49,7 +46,7 @@ class Blend:
 
     def of(self, found: Mapping[str, Floats], observed: Bools) -> Floats:
         """Return the blend [B, C, T] of the answers; observed cells have their value, which is that of the form."""
-        classes = reach_classes(observed)
+        classes = classes_of(observed)
         mixed = np.zeros_like(found["form"])
         for name in ANSWERS:
             mixed += np.array(self.weights[name], np.float32)[classes] * found[name]
@@ -86,7 +83,7 @@ def fit_blend(network: GLAIM, validation: Sequence[Batch]) -> tuple[Blend, float
 def _fitted(every: Sequence[Mapping[str, Floats]], validation: Sequence[Batch]) -> Blend:
     errors, classes = [np.zeros((0, len(ANSWERS)))], [np.zeros(0, np.int64)]
     for batch, found in zip(validation, every, strict=True):
-        of_cells = reach_classes(batch.observed)
+        of_cells = classes_of(batch.observed)
         for row in range(len(batch.values)):
             hidden = batch.hidden[row]
             if hidden.any():

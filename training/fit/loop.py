@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from training import checkpoint as checkpoints
 from training import config as configs
 from training.cascade import fold_windows
+from training.cascade.shares import choose_shares
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, TrainSpec
 from training.data.batches import DeviceWindows, Drawn, HostWindows, Tensors, ahead, draw, tensors, windows_on
@@ -31,6 +32,7 @@ from training.fit import distributed
 from training.fit.checkpointing import ADVICE, CheckpointWriter
 from training.fit.learner import Learner, on_host
 from training.fit.logs import Row, RunLog, nothing
+from training.network.build import build_network
 from training.progress import Progress, describe
 from training.runtime import StopRequest, device, keep_memory
 
@@ -222,7 +224,21 @@ def run(
                 on_epoch(row)
     say(why)
     world.any(False)  # the others wait until the first one has written best.pt
-    return checkpoints.load(directory / "best.pt")
+    best = checkpoints.load(directory / "best.pt")
+    if config.model.own_form and world.first:
+        _keep_shares(best, config, validation, say)
+        checkpoints.save(best, directory / "best.pt")
+    return best
+
+
+def _keep_shares(best: Checkpoint, config: RunConfig, validation: Sequence[Batch], say: Say) -> None:
+    """Put into the averaged weights how much of the correction is kept, by sensor and distance from an observation."""
+    network = build_network(config.model)
+    network.load_state_dict(best.averaged)
+    shares = choose_shares(network.eval(), validation)
+    best.averaged["share"] = shares
+    kept = zip(best.sensors, shares.mean(dim=1).tolist(), strict=True)
+    say(f"share of the correction that validation keeps: {', '.join(f'{name} {share:.2f}' for name, share in kept)}")
 
 
 def _epoch(

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from training.network.kernels import CellLinear
 from training.network.model import GLAIM, GateRecon, GloLoc, InstanceNorm, PriEmb
+from training.network.reach import REACHES, reach_classes
 
 
 class FormEmb(nn.Module):
@@ -63,7 +64,13 @@ class FormRecon(nn.Module):
 
 
 class Cascade(GLAIM):
-    """The network over the closed form; tensors in and out are those of `GLAIM`."""
+    """The network over the closed form; tensors in and out are those of `GLAIM`.
+
+    The buffer `share` [C, 4] is how much of the correction is kept, by sensor and class of reach
+    (`training.network.reach`): 1 in training, afterwards what `training.cascade.shares` chooses.
+    """
+
+    share: Tensor
 
     def __init__(
         self, normalise: InstanceNorm, formemb: FormEmb, tokens: Tensor, layers: list[GloLoc], formrecon: FormRecon,
@@ -85,6 +92,8 @@ class Cascade(GLAIM):
             normalise, formemb, tokens, layers, formrecon, num_variables=num_variables, window=window, residual=False
         )
         self.form = form
+        self.reaches = list(REACHES)
+        self.register_buffer("share", torch.ones(num_variables, len(REACHES) + 1))
 
     def forward(self, values: Tensor, observed: Tensor, emitted: int = 0, moved: Tensor | None = None) -> Tensor:
         """Correct the cells that the closed form has filled.
@@ -108,6 +117,8 @@ class Cascade(GLAIM):
         hidden, prior, form = self.priemb((values - mean) / std, mask)
         hidden = self.encode(hidden, mask, emitted)
         change = self.gaterecon(hidden, prior[:, :, first:], form[:, :, first:]) * std
+        classes = reach_classes(observed, self.reaches)[:, :, first:]
+        change = change * self.share.unsqueeze(0).expand(values.size(0), -1, -1).gather(2, classes)
         # The change is added in the scale of the values, so without one the closed form keeps its bits.
         start = torch.where(torch.isfinite(values), values, prior * std + mean)[:, :, first:]
         return torch.where(observed[:, :, first:], clean[:, :, first:], start + change)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from training.cascade import blend
-from training.cascade.blend import ANSWERS, Blend, fit_blend, reach_classes
+from training.cascade.blend import ANSWERS, Blend, classes_of, fit_blend
 from training.data.windows import Batch
 from training.network.build import build_network
 from training.network.model import GLAIM
@@ -24,13 +24,13 @@ def network() -> GLAIM:
 
 
 def test_reach_counts_steps_to_the_nearest_observation_of_the_row() -> None:
-    observed = np.ones((1, STEPS), np.bool_)
-    observed[0, 2] = False  # alone
-    observed[0, 4:24] = False  # up to the newest step: reaches 1 to 20
+    observed = np.ones((1, 1, STEPS), np.bool_)
+    observed[0, 0, 2] = False  # alone
+    observed[0, 0, 4:24] = False  # up to the newest step: reaches 1 to 20
     expected = np.zeros(STEPS, np.int64)
     expected[5:7], expected[7:12], expected[12:] = 1, 2, 3
-    assert np.array_equal(reach_classes(observed)[0], expected)
-    assert (reach_classes(np.zeros((1, STEPS), np.bool_)) == 3).all()
+    assert np.array_equal(classes_of(observed)[0, 0], expected)
+    assert (classes_of(np.zeros((1, 1, STEPS), np.bool_)) == 3).all()
 
 
 def batch(*, form_error: float, prior_error: float) -> Batch:

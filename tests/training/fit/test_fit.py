@@ -89,6 +89,7 @@ def test_the_network_over_the_closed_form_is_served_as_any_other(
     model = tmp_path / "repo" / "mine"
     require_weights(read_contract(model), (model / "1" / "model.pt").read_bytes())
     served = torch.jit.load(str(model / "1" / "model.pt"))
+    assert torch.equal(served.state_dict()["model.share"], state.averaged["share"])
     values = torch.tensor(np.random.default_rng(0).standard_normal((2, 3, 32)), dtype=torch.float32)
     observed = torch.rand(2, 3, 32) > 0.3
     holes = torch.where(observed, values, torch.full_like(values, float("nan")))
