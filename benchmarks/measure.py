@@ -16,7 +16,7 @@ from benchmarks.engines import Engine, Job, Output
 from benchmarks.topics import make_topic, read_topic
 
 _START_S = 60.0  # time limit for the first output
-_QUIET_S = 3.0  # after this time without new output the engine has reached the end
+_QUIET_S = 3.0  # after this time without new output the engine has reached the end, if a run states no other
 _PAUSE_S = 0.25
 _MIN_S = 0.05  # the broker's times are in milliseconds: over a shorter time a rate would be off by more than 2 %
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -53,6 +53,7 @@ def run(
     warm_up_s: float,
     seconds: float,
     at_end: Callable[[], object] = lambda: None,
+    quiet_s: float = _QUIET_S,
 ) -> Rate:
     """Run the engine on `cores` for `seconds` after its warm-up, or until the end of the topic.
 
@@ -60,7 +61,7 @@ def run(
     """
     make_topic(job.servers, job.output_topic, job.load.partitions)
     with started(engine, job, cores) as process:
-        cpu = _watch(process, job, warm_up_s + seconds)
+        cpu = _watch(process, job, warm_up_s + seconds, quiet_s)
         at_end()
     outputs = read_topic(job.servers, job.output_topic, job.load.partitions)
     return _rate(engine, engine.readings_after(job, outputs), outputs, cpu, warm_up_s)
@@ -87,7 +88,7 @@ def started(engine: Engine, job: Job, cores: set[int] | None) -> Iterator[subpro
             process.wait()
 
 
-def _watch(process: subprocess.Popen[bytes], job: Job, seconds: float) -> list[tuple[float, float]]:
+def _watch(process: subprocess.Popen[bytes], job: Job, seconds: float, quiet_s: float) -> list[tuple[float, float]]:
     """Wait until the engine is done; returns a sample (wall time, its CPU seconds) for every half second."""
     consumer = KafkaConsumer(bootstrap_servers=job.servers)
     partitions = [TopicPartition(job.output_topic, number) for number in range(job.load.partitions)]
@@ -105,7 +106,7 @@ def _watch(process: subprocess.Popen[bytes], job: Job, seconds: float) -> list[t
                 seen, grown, first = count, now, first or now
             if not first and now - started > _START_S:
                 raise EngineFailed(f"no output within {_START_S:.0f} s")
-            if first and (now - first > seconds or now - grown > _QUIET_S):
+            if first and (now - first > seconds or now - grown > quiet_s):
                 return samples
     finally:
         consumer.close()

@@ -33,6 +33,7 @@ GAIN = 0.1
 PLANTS = 40
 WINDOW = 96  # steps; estimates count from the first whole window on
 REPOSITORY = Path(__file__).parent.parent / "model_repo"
+_QUIET_S = 30.0  # the network may take seconds for the windows of a poll
 _NETWORK = {"GLAIM_IMPUTER": "triton", "GLAIM_TRITON_DEADLINE_S": "60"}  # no rung below it
 
 
@@ -106,7 +107,7 @@ def whole(bench: Bench, plan: Plan, poll_records: int) -> Result:
             topic, filled = bench.fill(load, f"{name}-readings")
             job, pages = bench.job(load, filled, topic, name), list[str]()
             rate = run(engine, job, cores=bench.engine_core, warm_up_s=plan.warm_up_s, seconds=plan.seconds,
-                       at_end=partial(_keep_metrics, port, pages))  # fmt: skip
+                       at_end=partial(_keep_metrics, port, pages), quiet_s=_QUIET_S)  # fmt: skip
             bench.console.print(f"{name}: {rate.per_s:,.0f}/s over {rate.seconds:.1f} s")
             output = (each.value for each in read_topic(job.servers, job.output_topic, load.partitions))
             found[name] = estimates(output, step_ms=load.step_ms, from_step=WINDOW)
