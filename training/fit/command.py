@@ -25,12 +25,13 @@ linear interpolation, last value and mean, and the model is exported.
 
 The closed form (a Gaussian conditional mean) comes first: it is fitted from the training part and written to
 gaussian.npz in the model's folder seconds after the start, so there is something to serve while the network trains. A
-network for a file without a configuration begins as the closed form and learns to correct it. The network is exported
-only if it beats the closed form on validation, in the geometric mean over all cases and both errors; otherwise the
-closed form stays what is served, the command says so, and the exit code is 0. Then the test part decides, beside the
-better of interpolation and last value: the network is refused if its errors are higher in the geometric mean over all
-cases, squared and absolute, or if both are higher by 5 % or more in a single case. So a network that loses some cases
-by less is exported, with a note on each, and one that loses a single case clearly is refused however many it wins.
+network for a file without a configuration begins as the closed form and learns to correct it; afterwards it keeps of
+its correction what validation gains by, for each sensor and distance from an observation. The network is exported only
+if it beats the closed form on validation, in the geometric mean over all cases and both errors; otherwise the closed
+form stays what is served, the command says so, and the exit code is 0. Then the test part decides, beside the better of
+interpolation and last value: the network is refused if its errors are higher in the geometric mean over all cases,
+squared and absolute, or if both are higher by 5 % or more in a single case. So a network that loses some cases by less
+is exported, with a note on each, and one that loses a single case clearly is refused however many it wins.
 --model gaussian stops after the closed form. --model habits fits nothing: it learns from the training part what is
 usual of the sensors and writes that beside the closed form that is there, which keeps its bits.
 
