@@ -16,12 +16,13 @@ other sensors, another window or step is an error: it is another model and needs
 Exit codes: 0 written, 2 error, 3 refused.
 """
 
+from __future__ import annotations
+
 import argparse
 import dataclasses
 import json
 import shutil
 import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +30,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from glaim_stream.models.contract import (
     CONTRACT_FILE,
@@ -47,179 +47,23 @@ from training import checkpoint as checkpoints
 from training.checkpoint import Checkpoint
 from training.config import ExportSpec, RunConfig, data_path
 from training.data.masks import MaskSpec
-from training.data.series import Floats, Scale, Series, split
+from training.data.series import Scale, Series, split
 from training.data.tables import load
 from training.data.windows import Batch, WindowSet, hide
 from training.errors import ExportError, ExportRefused, exits_with_errors
 from training.evaluate import evaluate_run, model_fill, restore
 from training.network.build import build_network
-from training.network.cascade import Cascade
 from training.network.model import GLAIM
-from training.network.own_form import OwnForm
 from training.runtime import keep_memory
 from training.serve import triton_config
+from training.serve.check import check
 from training.serve.repository import placed, put, staging, write_manifest
 from training.serve.residuals import residual_quantiles
+from training.serve.served import script, served_model
 from training.serve.verdict import FEW_WINDOWS, compare, judge
 
 Say = Callable[[str], None]
 BACKEND = Path(__file__).parent / "serve" / "triton_python_backend.py"
-TOLERANCE = 1e-5  # of a sensor's deviation; scripted and eager use the same kernels and usually agree to the bit
-NETWORK_TOLERANCE = 1e-3  # the same between served and trained: one standardises in sensor units, in float32
-
-
-class ServedModel(nn.Module):
-    """GLAIM for serving: sensor units in and out, only the newest steps returned.
-
-    A separate module, because serving needs what training must not have: fixed statistics, tolerance for any content of
-    missing cells, and argument names that Triton's libtorch backend uses as tensor names.
-    """
-
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, model: GLAIM, mean: Tensor, std: Tensor, emitted_steps: int) -> None:
-        super().__init__()
-        self.model = model
-        self.first = model.window - emitted_steps
-        self.emitted_steps = emitted_steps
-        self.register_buffer("mean", mean.float().view(1, -1, 1))
-        self.register_buffer("std", std.float().view(1, -1, 1))
-
-    def forward(self, VALUES: Tensor, OBSERVED: Tensor) -> Tensor:  # noqa: N803 - Triton matches these names
-        """float32 [B, C, T] in sensor units and bool [B, C, T] -> float32 [B, C, S], the S newest steps.
-
-        VALUES are ignored, NaN too, where OBSERVED is False; a value that is not finite counts as not observed.
-
-        Subtracts the mean of each row's observed values, and the training mean only where there are none: a training
-        mean of 1e8 would take the digits of a row that the worker has centred. GLAIM subtracts the row's mean anyway.
-        """
-        observed = OBSERVED & torch.isfinite(VALUES)
-        clean = torch.where(observed, VALUES, torch.zeros_like(VALUES))
-        count = observed.sum(dim=-1, keepdim=True)
-        moved = self.moved(clean, observed)
-        level = torch.where(moved, (clean / count.clamp(min=1)).sum(dim=-1, keepdim=True), self.mean)
-        values = torch.where(observed, VALUES, level)
-        filled = self.fill((values - level) / self.std, observed, moved)
-        newest = observed[:, :, self.first :]
-        return torch.where(newest, VALUES[:, :, self.first :], filled * self.std + level)
-
-    def moved(self, clean: Tensor, observed: Tensor) -> Tensor:
-        """Bool [B, C, 1], the rows from which their mean is taken; `clean` is 0 where not observed."""
-        return observed.sum(dim=-1, keepdim=True) > 0
-
-    def fill(self, values: Tensor, observed: Tensor, moved: Tensor) -> Tensor:
-        """The network's answer to standardised values."""
-        filled: Tensor = self.model(values, observed, self.emitted_steps)
-        return filled
-
-
-class ServedCascade(ServedModel):
-    """A network that fills windows by its own closed form, for serving.
-
-    The form tells a silent sensor's level from those of the others, so rows keep theirs. Where float32 would round a
-    row, the worker sends it less its newest observation (`glaim_stream.imputers.centring`), which then is 0 exactly.
-    The level of such a row is not known; a row that really ends in 0 is treated like it.
-    """
-
-    def moved(self, clean: Tensor, observed: Tensor) -> Tensor:
-        """Those that end in 0."""
-        steps = torch.arange(clean.size(2), device=clean.device)
-        newest = torch.where(observed, steps, torch.zeros_like(steps)).max(dim=2, keepdim=True)[0]
-        return (observed.sum(dim=-1, keepdim=True) > 0) & (clean.gather(2, newest) == 0)
-
-    def fill(self, values: Tensor, observed: Tensor, moved: Tensor) -> Tensor:
-        """The network's answer; the form must not learn levels from rows without one."""
-        filled: Tensor = self.model(values, observed, self.emitted_steps, moved.squeeze(2))
-        return filled
-
-
-def served_model(model: GLAIM, scale: Scale, emitted_steps: int) -> ServedModel:
-    """Wrap a trained network for serving.
-
-    Raises:
-        ExportError: `emitted_steps` exceeds the window.
-    """
-    if not 1 <= emitted_steps <= model.window:
-        raise ExportError(f"emitted_steps must lie in 1..{model.window}, found {emitted_steps}")
-    own_form = isinstance(model, Cascade) and isinstance(model.form, OwnForm)
-    kind = ServedCascade if own_form else ServedModel
-    served = kind(model, torch.from_numpy(scale.mean), torch.from_numpy(scale.std), emitted_steps)
-    served.eval()
-    return served
-
-
-def script(served: ServedModel) -> torch.jit.ScriptModule:
-    """Compile to TorchScript by scripting; a trace would fix the batch size."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # since torch 2.9; the versions are pinned knowingly
-        scripted: torch.jit.ScriptModule = torch.jit.script(served)
-    return scripted
-
-
-def hard_windows(scale: Scale, window: int, seed: int = 0) -> list[tuple[str, Tensor, Tensor]]:
-    """Return named (VALUES, OBSERVED) pairs, [B, C, T] each: usual batches and difficult ones."""
-    rng = np.random.default_rng(seed)
-    sensors = len(scale.mean)
-
-    def draw(batch: int) -> tuple[Floats, Any]:
-        walk = rng.standard_normal((batch, sensors, window)).cumsum(axis=-1) / np.sqrt(window)
-        values = walk * scale.std[:, None] + scale.mean[:, None]
-        return values.astype(np.float32), rng.random(values.shape) > rng.uniform(0.05, 0.7, (batch, 1, 1))
-
-    cases: list[tuple[str, Any, Any]] = [(f"batch of {size}", *draw(size)) for size in triton_config.WARM_BATCHES]
-    values, observed = draw(4)
-    cases.append(("nothing observed", values, np.zeros_like(observed)))
-    cases.append(("everything observed", values, np.ones_like(observed)))
-    cases.append(("NaN where missing", np.where(observed, values, np.float32(np.nan)), observed))
-    cases.append(("NaN marked as observed", np.where(observed, values, np.float32(np.nan)), np.ones_like(observed)))
-    cases.append(("constant rows", np.broadcast_to(values[:, :, :1], values.shape).copy(), observed))
-    single = np.zeros_like(observed)
-    single[:, 0, window // 2] = True
-    cases.append(("a single observation", values, single))
-    silent = observed.copy()
-    silent[:, 0] = False
-    cases.append(("a silent sensor", values, silent))
-    dark = observed.copy()
-    dark[:, :, window // 2 :] = False
-    cases.append(("half a window dark", values, dark))
-    return [(name, torch.from_numpy(v), torch.from_numpy(o)) for name, v, o in cases]
-
-
-@torch.inference_mode()
-def check(served: ServedModel, scripted: torch.jit.ScriptModule, scale: Scale, window: int) -> float:
-    """Return the largest difference between the scripted and the plain module, in deviations.
-
-    Raises:
-        ExportError: they differ from each other or from the trained network, an output is not finite, or an observed
-            cell was changed.
-    """
-    std = torch.from_numpy(scale.std).float().view(1, -1, 1)
-    mean = torch.from_numpy(scale.mean).float().view(1, -1, 1)
-    worst, newest = 0.0, slice(window - served.emitted_steps, None)
-    for name, values, observed in hard_windows(scale, window):
-        plain = served(values, observed)
-        known = observed & torch.isfinite(values)
-        trained = served.model((torch.where(known, values, mean) - mean) / std, known, served.emitted_steps)
-        away = float(torch.where(known[:, :, newest], 0.0, (plain - mean) / std - trained).abs().max())
-        if away > NETWORK_TOLERANCE:
-            raise ExportError(
-                f"{name}: served and trained network differ by {away:.2e} deviations, at most {NETWORK_TOLERANCE} "
-                "allowed"
-            )
-        for _ in range(3):  # the executor of TorchScript changes its plan after the first calls
-            answer = scripted(values, observed)
-            if answer.shape != plain.shape or not bool(torch.isfinite(answer).all()):
-                raise ExportError(f"{name}: expected finite answers of shape {tuple(plain.shape)}, found others")
-            worst = max(worst, float(((answer - plain) / std).abs().max()))
-        kept = observed[:, :, newest] & torch.isfinite(values[:, :, newest])
-        if not torch.equal(answer[kept], values[:, :, newest][kept]):
-            raise ExportError(f"{name}: observed cells did not pass through")
-        if worst > TOLERANCE:
-            raise ExportError(
-                f"{name}: scripted and plain differ by {worst:.2e} deviations, at most {TOLERANCE} allowed"
-            )
-    return worst
 
 
 def write_model(

@@ -23,11 +23,13 @@ from training.data.series import Scale, fit_scale, split
 from training.data.tables import load
 from training.data.windows import Batch
 from training.errors import ExportError, ExportRefused
-from training.export import check, export_run, hard_windows, rehearse, script, served_model, write_model
+from training.export import export_run, rehearse, write_model
 from training.network.build import build_network
 from training.network.model import GLAIM
 from training.network.sizes import GLAIMConfig
+from training.serve.check import check, hard_windows
 from training.serve.repository import versions
+from training.serve.served import script, served_model
 from training.serve.triton_config import libtorch_config, python_config
 
 CONFIG = GLAIMConfig(3, window=24, d_model=8, layers=2, ffn=8, heads=2, dropout=0.1, d_psi=8, d_g=2, large_kernel=7)

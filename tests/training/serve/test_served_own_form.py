@@ -12,9 +12,10 @@ from training import closed_form
 from training.cascade import fold_windows
 from training.data.series import Scale, fit_scale
 from training.errors import ExportError
-from training.export import ServedModel, check, script, served_model
 from training.network.build import build_network
 from training.network.model import GLAIM
+from training.serve.check import check
+from training.serve.served import ServedModel, script, served_model
 
 STEPS = 5
 
