@@ -247,7 +247,8 @@ def measured(stream: Stream, *, without_model: bool) -> tuple[dict[str, object],
     """The line of a stream, and what is wrong with its adapted intervals."""
     model = read_catalogue(stream.catalogue).models[0]
     imputer = Ladder([Interpolation()]) if without_model else network(model.name)
-    fixed, adapted = (asyncio.run(filled(stream, imputer, adaptive=each)) for each in (False, True))
+    with asyncio.Runner() as runner:  # an imputer's lock belongs to one loop
+        fixed, adapted = (runner.run(filled(stream, imputer, adaptive=each)) for each in (False, True))
     unit = np.array([sensor.std for sensor in read_contract(_REPOSITORY / model.name).sensors])
     low, high = np.array([sensor.limits for sensor in model.sensors]).T
     return line(stream, fixed, adapted, unit), problems(adapted, low, high)
