@@ -11,7 +11,9 @@ between 359 and 1 degrees counts as wrong by its difference from the true number
 this project. The numbers that people chose are those of `glaim_stream/imputers/gaussian/search.py` for every data set.
 Every cell and draw has a line of its own in
 paper.jsonl, also in the tables of the missing-rate shift: the same numbers beside other figures of the paper.
-The command can be stopped at any time: cells with a line of the same closed form are not scored again.
+The command can be stopped at any time: cells with a line of the same closed form are not scored again. Hundreds of
+sensors take their time: with 321 simulated ones and Electricity's number of rows the fit took 20 minutes beside other
+work, a cell of 165 windows 7 minutes, and memory 3.5 GB (2026-11-26, Intel Xeon, one core).
 """
 
 from __future__ import annotations
