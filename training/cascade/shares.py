@@ -2,8 +2,8 @@
 
 One loss covers all sensors and gaps, so a network that gains much on a noisy sensor may cost a little on those that the
 closed form fills well, and one that learned silent sensors may cost a little in lone cells. For each sensor and class
-of reach the share in [0, 1] has the least squared error of form + share * correction. Every window counts alike: its
-errors are divided by their root mean square, as for the weights of `training.cascade.blend`.
+of reach the share in [0, 1] has the least squared error of form + share * correction. The errors of each window are
+divided by their root mean square, so that one with large errors counts no more than the others.
 """
 
 from __future__ import annotations
@@ -54,5 +54,5 @@ def choose_shares(network: Cascade, validation: Sequence[Batch]) -> Tensor:
 
 
 def _share(errors: NDArray[np.float64], otherwise: float) -> float:
-    """Of the errors [m, 2] of the form and of the network."""
+    """Return the share that fits the errors [m, 2] of form and network best, or `otherwise` for too few of them."""
     return float(convex_weights(errors)[1]) if len(errors) >= _LEAST_CELLS else otherwise

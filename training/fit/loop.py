@@ -28,11 +28,11 @@ from training.data.batches import DeviceWindows, Drawn, HostWindows, Tensors, ah
 from training.data.series import Scale, Series, Split, fit_scale
 from training.data.windows import Batch, WindowSet, fixed_batches
 from training.errors import ConfigError, TrainingError
+from training.evaluate import restore
 from training.fit import distributed
 from training.fit.checkpointing import ADVICE, CheckpointWriter
 from training.fit.learner import Learner, on_host
 from training.fit.logs import Row, RunLog, nothing
-from training.network.build import build_network
 from training.progress import Progress, describe
 from training.runtime import StopRequest, device, keep_memory
 
@@ -226,16 +226,15 @@ def run(
     world.any(False)  # the others wait until the first one has written best.pt
     best = checkpoints.load(directory / "best.pt")
     if config.model.own_form and world.first:
-        _keep_shares(best, config, validation, say)
+        _keep_shares(best, validation, say)
         checkpoints.save(best, directory / "best.pt")
     return best
 
 
-def _keep_shares(best: Checkpoint, config: RunConfig, validation: Sequence[Batch], say: Say) -> None:
+def _keep_shares(best: Checkpoint, validation: Sequence[Batch], say: Say) -> None:
     """Put into the averaged weights how much of the correction is kept, by sensor and distance from an observation."""
-    network = build_network(config.model)
-    network.load_state_dict(best.averaged)
-    shares = choose_shares(network.eval(), validation)
+    _, network, _ = restore(best)
+    shares = choose_shares(network, validation)
     best.averaged["share"] = shares
     kept = zip(best.sensors, shares.mean(dim=1).tolist(), strict=True)
     say(f"share of the correction that validation keeps: {', '.join(f'{name} {share:.2f}' for name, share in kept)}")
