@@ -59,7 +59,6 @@ _REAL = {
 
 _LIKE = {Fault.LIMIT: Fault.FROZEN, Fault.CHATTER: Fault.SPIKING, Fault.OUTAGE: Fault.SILENT, Fault.SHIFT: Fault.DRIFT}
 _OF_SEVERAL = ("outage", "shift", "drift")  # sensors: none of a pair is at fault
-_IN_FILES_ALONE = ("clock",)
 
 # Kinds of event that are right about a fault: a stuck sensor leaves its estimate too.
 _RIGHT: dict[str, tuple[Fault, ...]] = {
@@ -280,8 +279,6 @@ def measure(each: Set, injections: int, seed: int) -> list[dict[str, Any]]:
         cases = [_case(fault, each, scale, habits.highest, random) for _ in range(injections)]
         ruled = _ruled(rules, cases)
         for detector, found in zip(detectors, alarms, strict=True):
-            if detector.live and fault in _IN_FILES_ALONE:
-                continue
             own = sum(str(event.kind) == fault for event in found)
             lines.append(
                 {"set": each.name, "fault": fault, "live": detector.live}

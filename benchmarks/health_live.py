@@ -72,6 +72,10 @@ def _readings(series: Series, start: int, end: int) -> Readings:
     step += start
     count = len(step)
     time_ms = (series.first + step) * series.step_ms
+    if series.offset is not None:
+        time_ms += np.rint((series.offset[sensor, step] + 0.5) * (series.step_ms - 1)).astype(np.int64)
+    order = np.argsort(time_ms, kind="stable")
+    sensor, step, time_ms = sensor[order], step[order], time_ms[order]
     none = np.zeros(count, np.int32)
     return Readings(
         none, none, sensor.astype(np.int32), time_ms, series.values[sensor, step], np.arange(count) + start, none,

@@ -371,8 +371,8 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         panel(
             "Faulty sensors",
-            "Frozen or at a limit (runs), silent, full of gaps, spiking or chattering (jumps). Their topic names them: "
-            "GLAIM_HEALTH_TOPIC.",
+            "Frozen or at a limit (runs), silent, full of gaps, spiking or chattering (jumps), drifting, or with a "
+            "stuttering clock. Their topic names them: GLAIM_HEALTH_TOPIC.",
             "short",
             ("sum by (detector) (glaim_faulty_sensors{{of}})", "{{detector}}"), stacked=True,
         ),

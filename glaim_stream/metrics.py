@@ -208,7 +208,7 @@ groups_with_holes = Gauge(
 )
 faulty_sensors = Gauge(
     "glaim_faulty_sensors",
-    "Sensors of a partition that are faulty by a detector: runs, silence, gaps, jumps or drift",
+    "Sensors of a partition that are faulty by a detector: runs, silence, gaps, jumps, drift or clock",
     ["partition", "detector"],
 )
 known_groups = Gauge(

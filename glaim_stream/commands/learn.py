@@ -169,6 +169,7 @@ def _read_file(
     messages = MessageFlags(input_format=InputFormat.ARROW, batch=_FILE_BATCH)
     source = FileInput.open(file, PlantFlags(), messages, form, since, until)
     if source.source is not None:
+        collector.from_table = True
         require_known_groups(source.source, rules, source.name)
     now_ms = time.time_ns() // 1_000_000
     with progress_bar(file.name, "messages") as progress:

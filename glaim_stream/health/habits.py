@@ -126,7 +126,8 @@ def learn(
     """Learn the habits of sensors.
 
     Args:
-        groups: readings without known faults; every group has the same sensors and step.
+        groups: readings without known faults; every group has the same sensors and step. Where no stamps are known, no
+            clock is judged.
         sensors: ids of the C sensors.
         form: a closed form of these sensors; None fits one, where there are two sensors and more.
         rate: false alarms in 1,000 sensor-days, of all detectors together.
@@ -155,6 +156,8 @@ def learn(
         ]
         apart = _APART // BLOCK if detector == "drift" else _APART
         threshold[detector] = calibration.thresholds(parts, apart, allowed)
+    if all(each.offset is None for each in groups):
+        threshold["clock"] = np.full(len(sensors), np.inf)
     return replace(habits, unit=unit, threshold=threshold)
 
 

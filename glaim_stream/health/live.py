@@ -3,8 +3,7 @@
 They are those of `detect`, with the same habits and thresholds, restricted to what a worker's windows hold: runs count
 up to a window and silences up to `LONGEST` steps, so a sensor whose habit is longer is not judged by them. Each result
 is a function of the window before the end of its block, so a worker that reads it again finds the same ones to the bit.
-Drift is judged by `windows.sensor_drift`. The clock needs stamps, which closed forms are not learned with: it is found
-in files alone.
+Drift is judged by `windows.sensor_drift`, the clock by `windows.sensor_clock`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-DETECTORS = ("runs", "silence", "gaps", "jumps", "drift")  # spikes and chatter alarm together
+DETECTORS = ("runs", "silence", "gaps", "jumps", "drift", "clock")  # spikes and chatter alarm together
 FEWEST_STEPS = 48  # of a window that is judged
 LONGEST = 80  # steps of a silence: a sensor that was never seen counts as silent since its group was
 PEAK_STEPS = BLOCK + 2 * statistics.NEAR  # that the spikes of a block depend on
@@ -63,6 +62,11 @@ class LiveHabits:
     def judges_drift(self) -> bool:
         """Whether the habits have estimates, and thresholds of this kind of drift."""
         return self.habits.estimates is not None and bool(np.isfinite(self.limit["drift"]).any())
+
+    @property
+    def judges_clock(self) -> bool:
+        """Whether the habits were learned from readings whose stamps are known."""
+        return bool(np.isfinite(self.limit["clock"]).any())
 
     @property
     def estimates(self) -> Estimates:

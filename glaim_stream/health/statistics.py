@@ -71,14 +71,27 @@ def chatter(series: Series, units: Units) -> Doubles:
 
 def clock(series: Series) -> Doubles:
     """Return how far stamps moved within their steps from one reading to the next, mean of the last WINDOW steps."""
+    return _mean(*moves(series))
+
+
+def moves(series: Series) -> tuple[Doubles, Bools]:
+    """Return how far each reading's stamp moved since the reading before, and where that is known, both [C, N].
+
+    The distance of two places in a step is at most half a step: a stamp just before the end of one step and a stamp
+    just after the beginning of the next one are near each other. It is 0 where it is not known.
+    """
     if series.offset is None:
-        return np.zeros(series.values.shape)
-    last = last_reading(series.observed)
-    previous = before(last, series.observed)
+        return np.zeros(series.values.shape), np.zeros(series.values.shape, np.bool_)
+    previous = before(last_reading(series.observed), series.observed)
     known = series.observed & _near(np.arange(series.steps), previous)
-    moved = np.abs(series.offset - np.take_along_axis(series.offset, np.maximum(previous, 0), axis=1))
-    moved = np.where(known, np.minimum(moved, 1.0 - np.minimum(moved, 1.0)), 0.0)
-    return _mean(moved, known)
+    moved = series.offset - np.take_along_axis(series.offset, np.maximum(previous, 0), axis=1)
+    return np.where(known, around(moved), 0.0), known
+
+
+def around(moved: Doubles) -> Doubles:
+    """Return the size of moves of less than a step where a step's end is its beginning, in steps."""
+    size = np.abs(moved)
+    return np.minimum(size, 1.0 - np.minimum(size, 1.0))
 
 
 def peaks_and_bends(series: Series) -> tuple[Doubles, Doubles]:

@@ -27,6 +27,7 @@ Arrays = Mapping[str, NDArray[Any]]
 _PREFIX = "health."
 _SCHEMA = 1
 _DRIFT = 2  # generation of the drift's threshold; habits with another one are used without drift
+_CLOCK = 1  # habits without it were learned without stamps, and are used without the clock
 _PER_SENSOR = ("longest_rest", "lowest", "highest")
 
 
@@ -65,6 +66,7 @@ def pack(habits: Habits) -> artefact.Arrays:
         "step_ms": habits.step_ms,
         "groups": groups,
         "drift": _DRIFT,
+        "clock": _CLOCK,
     }
     arrays = {
         "text": np.frombuffer(json.dumps(text).encode(), np.uint8),
@@ -109,8 +111,9 @@ def unpack(arrays: Arrays, form: ClosedForm) -> Habits | None:
             if array.shape != shape:
                 raise ModelError(f"expected habits with {name} of shape {shape}, found {array.shape}")
         threshold = {name: mine[f"threshold.{name}"] for name in DETECTORS}
-        if text.get("drift") != _DRIFT:
-            threshold["drift"] = np.full(count, np.inf)
+        for detector, generation in (("drift", _DRIFT), ("clock", _CLOCK)):
+            if text.get(detector) != generation:
+                threshold[detector] = np.full(count, np.inf)
         return Habits(
             sensors=form.sensors,
             step_ms=form.step_ms,

@@ -37,6 +37,8 @@ class Collector:
     """The readings of one model's groups, record by record, and then as series.
 
     left_out: number of readings, or of cells of the series, that are not learned, by reason.
+    from_table: whether the readings are those of a table. Whoever wrote it may have made its stamps even, so even ones
+        tell nothing of the sensors' clocks. Those of messages do.
     groups: once `series` was called, the readings by group, also those that stand apart and those of stuck sensors:
         the detectors of sensor health see them too.
     """
@@ -58,6 +60,7 @@ class Collector:
         self._columns: list[_Columns] = []
         self._most, self._kept = most, 0
         self._every, self._first = 1, -1  # one group in so many is kept, among them this one
+        self.from_table = False
         self.left_out: Counter[str] = Counter()
         self.readings = 0
         self.groups: list[HealthSeries] = []
@@ -121,10 +124,13 @@ class Collector:
         cell, time_ms, value = cell[kept], time_ms[kept], value[kept]
         if not len(cell):
             raise ModelError(f"expected readings of good quality of {self._model.name}, found none")
-        return self._gridded(cell, time_ms // self._model.step_ms, value)
+        return self._gridded(cell, time_ms, value)
 
-    def _gridded(self, cell: Ints, step: Ints, value: NDArray[np.float64]) -> Series:
+    def _gridded(self, cell: Ints, time_ms: Ints, value: NDArray[np.float64]) -> Series:
         sensors, step_ms = len(self._model.sensors), self._model.step_ms
+        step, after_ms = np.divmod(time_ms, step_ms)
+        moved = (after_ms[1:] != after_ms[:-1]) & (cell[1:] == cell[:-1])
+        stamps_known = not self.from_table or bool(moved.any())
         groups, group = np.unique(cell // sensors, return_inverse=True)
         last = int(step.max())
         first = max(int(step.min()), last + 1 - MOST_CELLS // (len(groups) * sensors))
@@ -141,8 +147,15 @@ class Collector:
         else:
             values.reshape(-1)[flat] = value  # numpy keeps the last of repeated assignments, which is the latest
         observed = count > 0
+        offset = np.zeros(shape) if stamps_known else None
+        if offset is not None:
+            offset.reshape(-1)[flat] = after_ms[recent] / step_ms
         names = [self._groups.names[code] for code in groups.tolist()]
-        self.groups = [HealthSeries(*each) for each in zip(names, repeat(first), repeat(step_ms), values, observed)]
+        offsets = repeat(None, len(names)) if offset is None else offset
+        self.groups = [
+            HealthSeries(name, first, step_ms, *rest)
+            for name, *rest in zip(names, values, observed, offsets, strict=True)
+        ]
         observed = observed.copy()
         doubted = doubtful_cells(values, observed, self._judged)
         self._count("that stand apart from the others", doubted.sum())

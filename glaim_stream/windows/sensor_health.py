@@ -26,6 +26,7 @@ from glaim_stream.health.events import Fault
 from glaim_stream.health.live import DETECTORS, Found, LiveHabits
 from glaim_stream.windows.holes import LookBack, Rules
 from glaim_stream.windows.rings import Rings, RowArray
+from glaim_stream.windows.sensor_clock import ClockTracker
 from glaim_stream.windows.sensor_drift import DriftTracker
 
 Bools = NDArray[np.bool_]
@@ -35,7 +36,7 @@ _QUIET_BLOCKS = QUIET // BLOCK
 _TOGETHER = ("runs", "silence")  # detectors whose age tells which sensors began together
 _BITS = {name: np.uint8(1 << place) for place, name in enumerate(DETECTORS)}
 FEWEST_OF_DRIFT = 96  # steps of a window: a rebuild reads as many more, which is what drift depends on
-_STATISTIC = {name: name for name in ("runs", "silence", "gaps", "drift")}  # of habits; that of jumps is either one
+_OWN_STATISTIC = ("runs", "silence", "gaps", "drift", "clock")  # of habits; that of jumps is one of two
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,7 @@ class HealthTracker:
         self._bent = rings.attach(shape, np.int8)
         self._alarms = rings.attach((rings.sensors, _QUIET_BLOCKS + 1), np.uint8)  # one bit a detector
         self._drift = DriftTracker(rings) if rings.window >= FEWEST_OF_DRIFT else None
+        self._clock = ClockTracker(rings, rules.step_ms)
         self._begun = rings.attach((), np.int64)  # 1 + the first step with a reading; 0: none yet
         self._block: int | None = None  # the newest one
         self._dark_age = min(rules.max_gap, rules.window - BLOCK - 1)  # a group is dark beyond it
@@ -139,7 +141,7 @@ class HealthTracker:
     def _enter(self, block: int) -> None:
         """Forget what the slots of this block, and of those that were skipped, held."""
         skipped = 0 if self._block is None else block - self._block - 1
-        arrays: list[RowArray[Any]] = [self._spikes, self._bends, self._bent, self._alarms]
+        arrays: list[RowArray[Any]] = [self._spikes, self._bends, self._bent, self._alarms, *self._clock.arrays]
         if self._drift is not None:
             arrays += self._drift.arrays
         for array in arrays:
@@ -180,6 +182,8 @@ class HealthTracker:
                 habits, block, values[..., newest], lookback.observed[..., newest], place, doubted
             )
             moved = found["drift"].alarm
+        if habits.judges_clock:
+            found["clock"] = self._clock.judge(habits, step, lookback.observed)
         outage = np.count_nonzero(found["silence"].alarm & judged, axis=1) > 1
         found["runs"] = self._stuck(habits, step, lookback, candidates, moved, outage)
         return found
@@ -258,10 +262,14 @@ class HealthTracker:
                 kind = Fault.MISSINGNESS
             case "drift":
                 kind = Fault.SHIFT if special.any() else Fault.DRIFT
+            case "clock":
+                kind = Fault.CLOCK
             case _:
                 kind = Fault.CHATTER if special.any() else Fault.SPIKING
         limit = float(found.limit[row, strongest])
-        of = _STATISTIC.get(detector) or ("chatter" if limit == habits.limit["chatter"][strongest] else "spiking")
+        of = detector
+        if detector not in _OWN_STATISTIC:
+            of = "chatter" if limit == habits.limit["chatter"][strongest] else "spiking"
         return SensorEvent(
             self._rules.model_index,
             self._rings.groups[row],

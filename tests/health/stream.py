@@ -43,17 +43,20 @@ def windows(*, known: LiveHabits | None = None) -> PartitionWindows:
 
 def readings(series: Sequence[Series], order: NDArray[np.int64] | None = None, first_offset: int = 0) -> Readings:
     """One record a reading, in the order of time unless another order is given."""
-    codes, values = [], []
+    codes, values, after_ms = [], [], []
     for each in series:
         sensor, step = np.nonzero(each.observed)
         codes.append(np.stack([np.full(len(sensor), names().index(each.group)), sensor, step + each.first]))
         values.append(each.values[sensor, step])
+        offset = np.zeros(each.values.shape) if each.offset is None else each.offset
+        after_ms.append(np.rint(offset[sensor, step] * STEP_MS).astype(np.int64))
     (group, sensor, step), value = np.concatenate(codes, axis=1), np.concatenate(values)
-    place = np.argsort(step, kind="stable")
+    time_ms = step * STEP_MS + np.concatenate(after_ms)
+    place = np.argsort(time_ms, kind="stable")
     if order is not None:
         place = place[order]
     count = len(place)
-    time_ms = step[place] * STEP_MS
+    time_ms = time_ms[place]
     none = np.zeros(count, np.int32)
     return Readings(
         none, group[place].astype(np.int32), sensor[place].astype(np.int32), time_ms, value[place],

@@ -70,6 +70,22 @@ def test_habits_with_another_kind_of_drift_are_used_without_it() -> None:
     assert not kinds & {"drift", "shift"}
 
 
+def test_habits_that_were_learned_without_stamps_are_used_without_the_clock() -> None:
+    arrays = pack(habits())
+    found = unpack(arrays, form())
+    assert found is not None
+    assert LiveHabits(found).judges_clock
+    arrays["health.text"] = np.frombuffer(arrays["health.text"].tobytes().replace(b', "clock": 1', b""), np.uint8)
+    former = unpack(arrays, form())
+    assert former is not None
+    assert not LiveHabits(former).judges_clock
+    series = later()
+    assert series.offset is not None
+    series.offset[place("flow"), fault()] = np.random.default_rng(1).uniform(-0.5, 0.5, len(fault()))
+    assert {str(each.kind) for each in detect(found, series)} == {"clock"}
+    assert detect(former, series) == []
+
+
 def test_too_few_readings_give_a_form_without_habits_and_say_so() -> None:
     content, problem = form_with_habits(form(), [each.part(0, 200) for each in plant()[1]])
     assert problem == "habits need 384 steps of a group, found 200"

@@ -24,11 +24,13 @@ LEARNED, STEPS, START, LASTS = 2 * STEPS_PER_DAY, 640, 230, 130
 
 
 def plant() -> Source:
-    return plant_source(days=(LEARNED + STEPS) / STEPS_PER_DAY, groups=2, seed=11)
+    """Two pumps whose stamps come up to two seconds late: so the learned table tells something of their clocks."""
+    made = plant_source(days=(LEARNED + STEPS) / STEPS_PER_DAY, groups=2, seed=11)
+    return replace(made, time_ms=made.time_ms + np.random.default_rng(1).integers(0, 2_000, len(made.time_ms)))
 
 
 def step_of(source: Source) -> np.ndarray:
-    return (source.time_ms - source.time_ms.min()) // STEP_MS
+    return source.time_ms // STEP_MS - int(source.time_ms.min()) // STEP_MS
 
 
 def faulty(source: Source) -> Source:
@@ -49,8 +51,11 @@ def faulty(source: Source) -> Source:
     level = value[source.cell == cells[first, "tank_level"]]
     inwards = -np.sign(value[spiky] - level.mean())  # a reading beyond the catalogue's limits would be a dead letter
     value[spiky] += 3 * level.std() * inwards * (np.random.default_rng(2).random(int(spiky.sum())) < 0.15)
+    time_ms = source.time_ms.copy()
+    stutters = of("vibration", 30)
+    time_ms[stutters] += np.random.default_rng(4).integers(0, STEP_MS, int(stutters.sum()))
     others = [code for (group, sensor), code in cells.items() if group == second and sensor != "flow"]
-    return replace(source, value=value).where(~(np.isin(source.cell, others) & during))
+    return replace(source, time_ms=time_ms, value=value).where(~(np.isin(source.cell, others) & during))
 
 
 def write(source: Source, path: Path) -> None:
@@ -114,9 +119,15 @@ def test_faults_are_reported_once_and_a_killed_worker_reports_the_same(
     assert (pump, "frozen", ("flow",)) in begun
     assert (pump, "limit", ("speed",)) in begun
     assert (pump, "spiking", ("tank_level",)) in begun
+    assert (pump, "clock", ("vibration",)) in begun
     outages = [each for each in begun if each[:2] == (other, "outage")]
     assert [len(each[2]) for each in outages] == [7]
-    assert {each["detector"] for each in by_id.values() if each["state"] == "end"} >= {"runs", "silence", "jumps"}
+    assert {each["detector"] for each in by_id.values() if each["state"] == "end"} >= {
+        "runs",
+        "silence",
+        "jumps",
+        "clock",
+    }
 
     # One that was never killed, over the same records:
     again = settings.model_copy(

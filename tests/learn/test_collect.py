@@ -46,6 +46,33 @@ def test_cells_hold_the_mean_where_the_catalogue_says_so() -> None:
     np.testing.assert_array_equal(series.values[0, 0], [2.5, 3.0])
 
 
+@pytest.mark.parametrize("bucket", ["last", "mean"])
+def test_places_of_stamps_are_those_of_the_latest_readings(bucket: str) -> None:
+    given = [
+        reading(0, 1.0, after_ms=30_000),
+        reading(0, 2.0, after_ms=6_000),
+        reading(2, 3.0),
+        reading(1, 1, sensor="b"),
+    ]
+    _, collector = collected(given, bucket=bucket)
+    offset = collector.groups[0].offset
+    assert offset is not None
+    np.testing.assert_array_equal(offset, [[0.5, 0, 0], [0, 0, 0]])
+
+
+@pytest.mark.parametrize("after_ms", [0, 250])
+def test_even_stamps_of_a_table_tell_nothing_of_clocks_and_those_of_messages_do(after_ms: int) -> None:
+    for from_table, known in ((False, True), (True, after_ms > 0)):
+        collector = Collector(
+            catalogue(sensors=[{"id": "a"}], window=8, step_s=60, max_gap=4, revise_after=2), "m", DEFAULT
+        )
+        collector.from_table = from_table
+        given = [reading(step, 1.0 + step, after_ms=7 + step % 2 * after_ms) for step in range(20)]
+        collector.add([json_record(offset, **each) for offset, each in enumerate(given)], now_ms=NOW_MS)
+        collector.series()
+        assert (collector.groups[0].offset is not None) == known
+
+
 def test_what_is_doubtful_is_left_out_and_counted() -> None:
     given = [
         reading(0, 1.0),

@@ -10,12 +10,17 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from glaim_stream.decode.readings import Readings
+from glaim_stream.health.detect import detect
+from glaim_stream.health.events import Fault
+from glaim_stream.health.habits import learn
+from glaim_stream.health.live import LiveHabits
 from glaim_stream.health.series import Series
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.sensor_health import SensorEvent
-from tests.health.plant import LEARNED, STEP_MS, deviation, habits, place, plant
+from tests.health.plant import LEARNED, RATE, STEP_MS, deviation, habits, place, plant
 from tests.health.stream import described, events_of, events_with_rebuild, live_habits, names, readings, rules, windows
 
 START, LASTS = 200, 160  # steps of a fault, in `later()`
@@ -23,7 +28,14 @@ START, LASTS = 200, 160  # steps of a fault, in `later()`
 
 def later(steps: int = START + LASTS + 160, group: int = 0) -> Series:
     part = plant()[1][group].part(LEARNED, LEARNED + steps)
-    return replace(part, values=part.values.copy(), observed=part.observed.copy(), offset=None)
+    assert part.offset is not None
+    return replace(part, values=part.values.copy(), observed=part.observed.copy(), offset=part.offset.copy())
+
+
+def stutter(series: Series, sensor: int, steps: NDArray[np.int64], seed: int = 7) -> None:
+    """Stamps of a sensor anywhere in their steps."""
+    assert series.offset is not None
+    series.offset[sensor, steps] = np.random.default_rng(seed).uniform(0, 1, len(steps)).round(3)
 
 
 def at(series: Series, steps: int) -> int:
@@ -76,6 +88,40 @@ def test_gaps_that_begin_too_often_are_an_event() -> None:
     series.observed[place("flow"), FAULT] = np.random.default_rng(3).random(LASTS) > 0.4
     begin = found_in(series)[0]
     assert described(begin) == ("gaps", "missingness", ("flow",))
+
+
+@pytest.mark.parametrize("share_missing", [0.0, 0.3])
+def test_a_stuttering_clock_is_found_where_the_file_finds_it(share_missing: float) -> None:
+    series = later()
+    stutter(series, place("flow"), FAULT)
+    series.observed[place("flow")] &= np.random.default_rng(3).random(series.steps) >= share_missing
+    begin, end = [each for each in found_in(series) if each.detector == "clock"]
+    assert described(begin) == ("clock", "clock", ("flow",))
+    assert at(series, START) < begin.ts_ms <= at(series, START + 24)
+    assert begin.statistic > begin.threshold >= begin.usual > 0
+    assert described(end) == ("clock", "end", ("flow",))
+    (in_file,) = [each for each in detect(habits(), series) if each.kind == Fault.CLOCK]
+    assert in_file.ts_ms == begin.ts_ms
+    assert in_file.sensors == ("flow",)
+
+
+def test_a_clock_that_is_wrong_but_even_or_late_by_less_than_its_habit_is_no_event() -> None:
+    series = later()
+    assert series.offset is not None
+    series.offset[place("flow"), START:] = 0.4
+    series.offset[place("speed")] = np.linspace(0, 0.999, series.steps)
+    series.offset[place("tank_level"), FAULT] = np.where(FAULT % 2, 0.999, 0.001)  # about the end of a step
+    assert found_in(series) == []
+
+
+def test_habits_without_stamps_judge_no_clock() -> None:
+    sensors, groups = plant()
+    learned = learn([replace(each.part(0, LEARNED), offset=None) for each in groups], sensors, rate=RATE)
+    assert not LiveHabits(learned).judges_clock
+    series = later()
+    stutter(series, place("flow"), FAULT)
+    assert events_of(windows(known=LiveHabits(learned)), readings([series])) == []
+    assert [each for each in detect(learned, series) if each.kind == Fault.CLOCK] == []
 
 
 def test_a_silent_sensor_begins_since_its_first_missing_step_and_ends_when_it_speaks() -> None:
@@ -159,6 +205,7 @@ def faulty() -> Readings:
     second.observed[4, 100:280] = rng.random(180) > 0.4
     second.values[6, 470:] = habits().lowest[6]
     second.observed[7, 560:] = False
+    stutter(second, 2, np.arange(200, 300))
     count = len(readings([first, second]))
     return readings([first, second], np.argsort(np.arange(count) + rng.integers(0, 48, count), kind="stable"))
 
@@ -167,6 +214,7 @@ def faulty() -> Readings:
 def whole() -> list[SensorEvent]:
     found = events_of(windows(), faulty())
     assert {str(each.kind) for each in found} >= {"None", "frozen", "limit", "spiking", "chatter", "silent", "outage"}
+    assert "clock" in {each.detector for each in found}
     return found
 
 

@@ -288,12 +288,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = logs.command_line("python -m training.fit", words)
         if given.lose and given.model != "habits":
             raise ConfigError("--lose is for --model habits; the data of a fit are taken as they are")
+        if given.even_stamps and given.model != "habits":
+            raise ConfigError("--even-stamps is for --model habits; a fit judges no clocks")
         if given.model == "gaussian":
             fit_gaussian(config, given, command)
         elif given.model == "habits":
             if given.no_export:
                 raise ConfigError("--model habits writes habits beside a closed form, --no-export forbids it")
-            add_habits(config, _read(config), given.model_repo or "", say, lose=given.lose)
+            repository = given.model_repo or ""
+            add_habits(config, _read(config), repository, say, lose=given.lose, even_stamps=given.even_stamps)
         else:
             budget = Budget(_minutes_of(given), began_s)
             fit(config, given, command, budget)

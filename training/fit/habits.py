@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from glaim_stream.errors import ModelError
 from glaim_stream.health.habits import learn
@@ -22,7 +25,9 @@ from training.export import destination
 Say = Callable[[str], None]
 
 
-def add_habits(config: RunConfig, series: Series, repository: str, say: Say, *, lose: float = 0.0) -> Path:
+def add_habits(
+    config: RunConfig, series: Series, repository: str, say: Say, *, lose: float = 0.0, even_stamps: bool = False
+) -> Path:
     """Learn the habits of the sensors from the training rows and write them beside the closed form that is there.
 
     The form stays as it is, to the bit; habits that it has are replaced.
@@ -33,6 +38,8 @@ def add_habits(config: RunConfig, series: Series, repository: str, say: Say, *, 
         repository: The model repository, if it is not the run's own.
         say: Receives a line on the outcome.
         lose: Share of the readings that are left out first, one at a time, as a stream loses them.
+        even_stamps: The sensors of the stream stamp at even distances. Rows have no stamps of their own, so clocks are
+            not judged without it.
 
     Returns:
         The model's folder.
@@ -58,6 +65,8 @@ def add_habits(config: RunConfig, series: Series, repository: str, say: Say, *, 
         if expected != found:
             raise ModelError(f"expected a closed form {what} {expected}, as the training rows are, found {found}")
     groups = closed_form.lossy(closed_form.health_series(train), lose, seed=config.train.seed)
+    if even_stamps:
+        groups = [replace(each, offset=np.zeros(each.values.shape)) for each in groups]
     place_form(folder, with_habits(content, learn(groups, form.sensors, form=form)))
     say(f"closed form {form.digest[:8]} has the habits of the sensors now: {path}")
     return folder

@@ -77,6 +77,11 @@ def parser(description: str | None) -> argparse.ArgumentParser:
         help="with --model habits: leave out this share of the readings first, one at a time, where complete data are "
         "to serve a stream that loses some (default 0)",
     )  # fmt: skip
+    run.add_argument(
+        "--even-stamps", action="store_true",
+        help="with --model habits: the sensors of the stream stamp at even distances, so a clock that does not is "
+        "faulty; without it clocks are not judged, as rows of a file have no stamps of their own",
+    )  # fmt: skip
     run.add_argument("--name", help="name of the run, of the model, and of the group of a file that names none")
     run.add_argument(
         "--masks", help="random, block, tail_one, tail_several, tail_all, silent or deployment (default block)"

@@ -4,10 +4,12 @@ import { moment, number } from "./chart.js";
 
 const MOST_NAMES = 4; // sensors of an event that are named
 const WORDS = { frozen: "frozen", limit: "at its limit", silent: "silent", outage: "silent together",
-  missingness: "more gaps than usual", spiking: "spiking", chatter: "jumping to and fro" };
+  missingness: "more gaps than usual", spiking: "spiking", chatter: "jumping to and fro",
+  drift: "drifting", shift: "drifting together", clock: "stuttering clock" };
 const DETECTORS = { runs: "frozen or at its limit", silence: "silent", gaps: "more gaps than usual",
-  jumps: "spiking or jumping" };
-const MEASURES = { runs: "equal readings", silence: "steps", gaps: "gaps in a window", jumps: "units of jumps" };
+  jumps: "spiking or jumping", drift: "drifting", clock: "stuttering clock" };
+const MEASURES = { runs: "equal readings", silence: "steps", gaps: "gaps in a window", jumps: "units of jumps",
+  drift: "off its estimate", clock: "steps between stamps" };
 const WHY = {
   off: "Sensor health is not judged: set GLAIM_HEALTH_TOPIC=sensor-health (chart: kafka.healthTopic) and start the worker again.",
   window: "Sensor health is not judged: the windows of this model are shorter than 48 steps.",

@@ -64,6 +64,16 @@ def test_lost_readings_raise_the_number_of_gaps_that_is_usual(
     assert np.array_equal(habits_in(again).lowest, habits_in(found).lowest)
 
 
+def test_clocks_are_judged_where_the_streams_stamps_are_even(
+    wide_csv: Path, tmp_path: Path, stripped: tuple[Path, bytes, bytes]
+) -> None:
+    folder, _, whole = stripped
+    assert np.isinf(habits_in(whole).threshold["clock"]).all()
+    assert fit.main(arguments(wide_csv, tmp_path, "habits", "--even-stamps")) == 0
+    found = habits_in((folder / "gaussian.npz").read_bytes())
+    np.testing.assert_array_equal(found.threshold["clock"] * found.unit["clock"], 0.02)
+
+
 def test_without_a_form_there_is_nothing_to_add_habits_to(
     wide_csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,6 +96,7 @@ def test_habits_of_other_readings_than_the_forms_are_refused(
     ("model", "more", "message"),
     [
         ("gaussian", ["--lose", "0.1"], "--lose is for --model habits"),
+        ("gaussian", ["--even-stamps"], "--even-stamps is for --model habits"),
         ("habits", ["--no-export"], "--no-export forbids it"),
     ],
 )
