@@ -50,8 +50,10 @@ def found_units(number: NDArray[np.float64], produced_ms: NDArray[np.int64]) -> 
     unit = np.zeros(len(number), np.int8)
     rows = np.flatnonzero(odd)
     number, produced_ms = number[rows], produced_ms[rows]
+    with np.errstate(over="ignore"):  # the largest floats are times in no unit
+        as_seconds = number * 1e3
     for found, time_ms in (
-        (TimeUnit.SECONDS, number * 1e3),
+        (TimeUnit.SECONDS, as_seconds),
         (TimeUnit.MICROSECONDS, number / 1e3),
         (TimeUnit.NANOSECONDS, number / 1e6),
         (TimeUnit.DATE_DIGITS, _of_digits(number)),

@@ -142,3 +142,11 @@ def test_every_time_of_the_last_decades_is_recognised_in_every_unit(produced: da
     for number, unit in stated:
         units = found_units(np.array([number]), produced_ms)
         assert (TimeUnit.MILLISECONDS if units is None else TimeUnit(units[0])) is unit
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("number", [1.7e308, -1.7e308])
+def test_the_largest_numbers_are_times_in_no_unit_and_raise_no_warning(number: float) -> None:
+    units = found_units(np.array([number, 0.0]), np.array([1_760_000_000_000] * 2))
+    assert units is not None
+    assert units.tolist() == [0, 0]
