@@ -66,8 +66,8 @@ def answers(network: GLAIM, values: Floats, observed: Bools) -> dict[str, Floats
 def fit_blend(network: GLAIM, validation: Sequence[Batch]) -> tuple[Blend, float]:
     """Choose the weights, and return them with the mean logarithm of each window's mean squared error by the blend.
 
-    Every window counts alike: for the weights its errors are divided by their root mean square. A class of fewer than
-    200 cells has the weights of all cells together.
+    Every window counts alike: for the weights its errors are divided by the root of the sum of their squares. A class
+    of fewer than 200 cells has the weights of all cells together.
     """
     every = [answers(network, batch.values, batch.observed) for batch in validation]
     blend = _fitted(every, validation)

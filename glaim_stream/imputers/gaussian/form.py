@@ -18,7 +18,7 @@ window (`recency`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -56,6 +56,39 @@ class Filled:
     mean: Doubles
     deviation: Doubles
     without_logarithm: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Windows as the variants get them, and what is needed of them.
+
+    values, observed: [n, C, L].
+    bins: int64 [n, L], of the phase; None without one.
+    newest: number of newest steps to fill.
+    asked: bool [newest], those of them that are needed; None: all.
+    with_deviation: whether deviations are needed.
+    """
+
+    values: Doubles
+    observed: Bools
+    bins: Ints | None
+    newest: int
+    asked: Bools | None
+    with_deviation: bool
+
+    def by(self, variant: Variant, rows: Bools | None = None) -> tuple[Doubles, Doubles]:
+        """The variant's answers to all windows, or to the chosen ones alone and 0 for others."""
+        if rows is None or rows.all():
+            return variant.fill(
+                self.values, self.observed, self.bins, self.newest,
+                asked=self.asked, with_deviation=self.with_deviation,
+            )  # fmt: skip
+        mean, deviation = np.zeros((2, *self.values.shape[:2], self.newest))
+        if rows.any():
+            bins = None if self.bins is None else self.bins[rows]
+            chosen = replace(self, values=self.values[rows], observed=self.observed[rows], bins=bins)
+            mean[rows], deviation[rows] = chosen.by(variant)
+        return mean, deviation
 
 
 @dataclass(frozen=True)
@@ -221,7 +254,7 @@ class ClosedForm:
             if of_tile is not None and not of_tile.any():
                 continue
             of_part = None if bins is None else bins[:, cut]
-            found = self._mixed(part, seen, of_part, tile.newest, of_tile, with_deviation=with_deviation)
+            found = self._mixed(_Part(part, seen, of_part, tile.newest, of_tile, with_deviation))
             if level is not None and tile.first == tile.start:  # a neighbour's place is as uncertain as the next one
                 added = seen[:, :, 0] & ~complete[:, :, tile.start]
                 found[1][:, :, 0] = np.where(added, found[1][:, :, 1], found[1][:, :, 0])
@@ -255,40 +288,31 @@ class ClosedForm:
             part, seen = _with_neighbour(part, seen, neighbours[:, :, cut])
         return part, continuous(self.kinds, part, seen)
 
-    def _mixed(
-        self,
-        values: Doubles,
-        observed: Bools,
-        bins: Ints | None,
-        newest: int,
-        asked: Bools | None,
-        *,
-        with_deviation: bool,
-    ) -> tuple[Doubles, Doubles, Bools]:
+    def _mixed(self, part: _Part) -> tuple[Doubles, Doubles, Bools]:
         """The weighted mean of the variants; the first variant takes the place of those that do not suit a window.
 
         Where it has no weight, it is computed for the windows alone that need it.
         """
         first, *others = self.variants
-        with_deviation = with_deviation or any(each.transform.logarithm.any() for each in others)  # bounded by theirs
+        if any(each.transform.logarithm.any() for each in others):  # bounded by deviations
+            part = replace(part, with_deviation=True)
         if not others:  # its weight is 1
-            answer = first.fill(values, observed, bins, newest, asked=asked, with_deviation=with_deviation)
-            return *answer, np.zeros(len(values), np.bool_)
-        hole = ~observed[:, :, self.span - newest :]
-        if asked is not None:
-            hole &= asked
-        room = self.log_room(values, observed, newest)
-        by_first = np.full(len(values), self.weights[0] > 0)
+            return *part.by(first), np.zeros(len(part.values), np.bool_)
+        hole = ~part.observed[:, :, self.span - part.newest :]
+        if part.asked is not None:
+            hole &= part.asked
+        room = self.log_room(part.values, part.observed, part.newest)
+        by_first = np.full(len(part.values), self.weights[0] > 0)
         suited, answers = [], []
         for variant in others:
-            suits = variant.transform.suits(values, observed)
-            answer = _filled(variant, suits, values, observed, bins, newest, asked, with_deviation=with_deviation)
+            suits = variant.transform.suits(part.values, part.observed)
+            answer = part.by(variant, suits)
             by_first |= ~suits
             if variant.transform.logarithm.any():
                 by_first |= suits & (room.left_by(*answer) & hole).any(axis=(1, 2))
             suited.append(suits)
             answers.append(answer)
-        plain = _filled(first, by_first, values, observed, bins, newest, asked, with_deviation=with_deviation)
+        plain = part.by(first, by_first)
         mean, variance = self.weights[0] * plain[0], self.weights[0] * plain[1] ** 2
         for variant, weight, suits, (found, spread) in zip(others, self.weights[1:], suited, answers, strict=True):
             found[~suits], spread[~suits] = plain[0][~suits], plain[1][~suits]
@@ -324,33 +348,6 @@ def _of_tile(asked: Bools, tile: Tile, steps: int) -> Bools:
     if tile.first == tile.start and tile.newest > 1:
         out[1] |= out[0]  # the deviation of a neighbour's place
     return out
-
-
-def _filled(
-    variant: Variant,
-    rows: Bools,
-    values: Doubles,
-    observed: Bools,
-    bins: Ints | None,
-    newest: int,
-    asked: Bools | None,
-    *,
-    with_deviation: bool,
-) -> tuple[Doubles, Doubles]:
-    """The variant's answers to the chosen windows; 0 for others."""
-    if rows.all():
-        return variant.fill(values, observed, bins, newest, asked=asked, with_deviation=with_deviation)
-    mean, deviation = np.zeros((2, *values.shape[:2], newest))
-    if rows.any():
-        mean[rows], deviation[rows] = variant.fill(
-            values[rows],
-            observed[rows],
-            None if bins is None else bins[rows],
-            newest,
-            asked=asked,
-            with_deviation=with_deviation,
-        )
-    return mean, deviation
 
 
 def _with_neighbour(values: Doubles, observed: Bools, carried: Doubles) -> tuple[Doubles, Bools]:
