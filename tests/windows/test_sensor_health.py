@@ -114,6 +114,21 @@ def test_a_clock_that_is_wrong_but_even_or_late_by_less_than_its_habit_is_no_eve
     assert found_in(series) == []
 
 
+def test_a_clock_is_judged_by_the_jitter_that_was_learned() -> None:
+    sensors, groups = plant()
+    random = np.random.default_rng(2)
+    learned = [
+        replace(each, offset=random.uniform(0.4, 0.5, each.values.shape))
+        for each in (group.part(0, LEARNED) for group in groups)
+    ]
+    known = LiveHabits(learn(learned, sensors, rate=RATE))
+    series = replace(later(), offset=random.uniform(0.4, 0.5, later().values.shape))
+    assert events_of(windows(known=known), readings([series])) == []
+    stutter(series, place("flow"), FAULT)
+    begin, _ = events_of(windows(known=known), readings([series]))
+    assert described(begin) == ("clock", "clock", ("flow",))
+
+
 def test_habits_without_stamps_judge_no_clock() -> None:
     sensors, groups = plant()
     learned = learn([replace(each.part(0, LEARNED), offset=None) for each in groups], sensors, rate=RATE)
