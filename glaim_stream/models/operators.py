@@ -11,12 +11,12 @@ def _aten(names: str) -> frozenset[str]:
 
 # What the exports of training.network use, in every variant; a test compares.
 GLAIM: Final = _aten("""
-    __and__ __derive_index __isnot__ __not__ __or__ __range_length add addcmul append arange bmm cat cholesky_solve
-    chunk clamp contiguous conv2d cummax cummin div einsum eq expand eye flatten flip floordiv full_like gather ge gelu
-    gt index_copy index_select isfinite layer_norm le len lerp linalg_cholesky_ex linear logical_and logical_not lt
-    matmul max maximum minimum mul neg ones_like pad permute reshape scaled_dot_product_attention scatter select sigmoid
-    size slice softmax sqrt square squeeze stack sub sum tanh tensor to topk transpose unbind unsqueeze view where
-    zeros_like
+    __and__ __derive_index __isnot__ __not__ __or__ __range_length add addcmul append arange bmm cat
+    cholesky_inverse cholesky_solve chunk clamp contiguous conv2d cummax cummin div einsum eq expand eye flatten
+    flip floordiv full_like gather ge gelu gt index_copy index_select isfinite layer_norm le len lerp
+    linalg_cholesky_ex linear logical_and logical_not lt matmul max maximum minimum mul neg ones_like pad permute
+    reshape scaled_dot_product_attention scatter select sigmoid size slice softmax sqrt square squeeze stack sub sum
+    tanh tensor to topk transpose unbind unsqueeze view where zeros_like
     """) | {"prim::device", "prim::dtype", "prim::is_cuda", "prim::max", "prim::min"}
 
 # What exports of earlier versions used besides; their models can still be loaded.

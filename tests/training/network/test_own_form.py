@@ -82,6 +82,46 @@ def test_many_small_systems_give_the_answers_of_one_batch(
     torch.testing.assert_close(own(values, observed), whole, atol=1e-6, rtol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 0.49])
+def test_sparse_windows_have_the_same_answers_by_the_covariance(
+    made: tuple[OwnForm, closed_form.TimedFill, Scale], monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    own, fill, scale = made
+    values, observed = windows(scale, 20)
+    observed[::2] = np.random.default_rng(3).random(observed[::2].shape) < share
+    given = torch.from_numpy(values), torch.from_numpy(observed)
+    matrices = []
+    solve = own.solve
+    monkeypatch.setattr(own, "cost", 0)
+    monkeypatch.setattr(own, "solve", lambda matrix, *rest: matrices.append(matrix) or solve(matrix, *rest))
+    found = own(*given)
+    assert len(matrices) == 2, "both ways are taken"
+    assert torch.equal(own(*given), found)
+    monkeypatch.setattr(own, "cost", 10**6)
+    matrices.clear()
+    torch.testing.assert_close(own(*given), found, atol=2e-5, rtol=0)
+    assert [each is own.precision for each in matrices] == [True]
+    if share:
+        expected = fill(np.where(observed, values, 0), observed, np.zeros(len(values), np.int64))
+        np.testing.assert_allclose(found.numpy(), expected, atol=5e-5)
+
+
+def test_the_covariance_is_not_made_for_few_sparse_windows(
+    made: tuple[OwnForm, closed_form.TimedFill, Scale], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, _, scale = made
+    values, observed = windows(scale, 3)
+    observed[:] = True
+    observed[:2, :, 2:] = False
+    made_covariances = []
+    inverse = torch.cholesky_inverse
+    monkeypatch.setattr(torch, "cholesky_inverse", lambda lower: made_covariances.append(1) or inverse(lower))
+    own(torch.from_numpy(values), torch.from_numpy(observed))
+    assert not made_covariances
+    own(torch.from_numpy(values.repeat(2, 0)), torch.from_numpy(observed.repeat(2, 0)))
+    assert made_covariances == [1]
+
+
 def test_the_untrained_network_is_the_closed_form_and_scripts(
     made: tuple[OwnForm, closed_form.TimedFill, Scale],
 ) -> None:
