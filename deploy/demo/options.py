@@ -50,7 +50,7 @@ def parse(arguments: list[str] | None = None) -> Options:
     parser.add_argument(
         "--scenario", choices=("plant", "beijing"), help="default: beijing if GLAIM_DATA contains its file, else plant"
     )
-    parser.add_argument("--hours", type=float, help="event time to stream (default: 24 for the plant, 640 for Beijing)")
+    parser.add_argument("--hours", type=float, help="event time to stream (default: 12 for the plant, 320 for Beijing)")
     parser.add_argument("--groups", type=int, help="number of pumps or stations (default: 8 or 12)")
     parser.add_argument(
         "--speed",

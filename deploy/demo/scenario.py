@@ -19,7 +19,7 @@ BEIJING_FILE = "beijing_multisite.parquet"
 
 # Streamed in under two minutes, at a speed that two cores keep up with; above it, latency would measure queueing.
 _PLANT_HOURS, _PLANT_SPEED = 12.0, 450.0
-_BEIJING_HOURS, _BEIJING_SPEED = 640.0, 36_000.0
+_BEIJING_HOURS, _BEIJING_SPEED = 320.0, 12_000.0
 # Training uses the first 70 % of the hours and validation the next 10 %; no model has seen the last 20 %.
 _TEST_SHARE = 0.2
 _HOUR_MS = 3_600_000
