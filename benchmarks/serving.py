@@ -2,9 +2,11 @@
 
     python -m benchmarks.serving                                    the local Triton, on the CPU
     python -m benchmarks.serving --triton triton:8001 --model mine  any other Triton, with the worker's client
+    python -m benchmarks.serving --history 16                       groups that began to send 16 steps ago
 
-The windows contain noise around each sensor's mean, with 5 % missing; their content does not affect the time. Each
-batch size runs with as many calls in flight as the worker uses (`triton.client.batch` and `.inFlight` in the chart).
+The windows contain noise around each sensor's mean, with 5 % missing. Their values do not affect the time; how many are
+missing does, where the network contains a closed form. Each batch size runs with as many calls in flight as the worker
+uses (`triton.client.batch` and `.inFlight` in the chart).
 """
 
 from __future__ import annotations
@@ -31,21 +33,24 @@ _MISSING = 0.05
 _WARM_UP_S = 1.0
 
 
-def windows_of(contract: Contract, count: int) -> Windows:
-    """`count` windows with the means and deviations of the model's training data."""
+def windows_of(contract: Contract, count: int, history: int) -> Windows:
+    """`count` windows with the means and deviations of the model's training data, observed in the newest steps."""
     random = np.random.default_rng(7)
     shape = (count, len(contract.sensors), contract.window)
     means = np.array([sensor.mean for sensor in contract.sensors])[:, None]
     spreads = np.array([sensor.std for sensor in contract.sensors])[:, None]
     observed = random.random(shape) >= _MISSING
+    observed[:, :, : contract.window - history] = False
     values = (means + spreads * random.standard_normal(shape)) * observed
     return Windows(contract.name, values.astype(np.float32), observed, contract.emitted_steps)
 
 
-async def measure(address: str, contract: Contract, batch: int, in_flight: int, seconds: float) -> dict[str, float]:
-    """Windows per second and the duration of a call, after a second of warm-up."""
+async def measure(
+    address: str, contract: Contract, windows: Windows, in_flight: int, seconds: float
+) -> dict[str, float]:
+    """Windows per second and the duration of a call with these windows, after a second of warm-up."""
     client = TritonImputer(address, {contract.name: contract}, deadline_s=60)
-    windows = windows_of(contract, batch)
+    batch = len(windows.values)
     begin = time.perf_counter() + _WARM_UP_S
     took_s: list[float] = []
 
@@ -77,14 +82,28 @@ def main() -> None:
     )
     parser.add_argument("--in-flight", type=int, default=8, help="concurrent calls (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=10, help="duration for each batch size (default: %(default)s)")
+    parser.add_argument("--history", type=int, help="newest steps with readings (default: the whole window)")
     given = parser.parse_args()
     contract = read_contract(given.repository / given.model)
+    history = contract.window if given.history is None else given.history
+    if not 0 <= history <= contract.window:
+        parser.error(f"expected --history in 0..{contract.window}, found {history}")
     with ExitStack() as stack:
         address = given.triton or stack.enter_context(triton_from_environment(given.repository)).grpc_url
-        sizes = [asyncio.run(measure(address, contract, batch, given.in_flight, given.seconds)) for batch in BATCHES]
+        sizes = []
+        for batch in BATCHES:
+            windows = windows_of(contract, batch, history)
+            sizes.append(asyncio.run(measure(address, contract, windows, given.in_flight, given.seconds)))
     command = f"python -m benchmarks.serving --model {given.model} --in-flight {given.in_flight}"
+    if given.history is not None:
+        command += f" --history {history}"
     where = "external" if given.triton else "Triton on this machine's CPU"
-    result = machine.describe(command) | {"model": given.model, "triton": where, "sizes": sizes}
+    result = machine.describe(command) | {
+        "model": given.model,
+        "triton": where,
+        "history": history,
+        "sizes": sizes,
+    }
     table = Table("windows per call", "calls in flight", "windows/s", "call, ms (p50)", "call, ms (p99)")
     for line in sizes:
         table.add_row(*map(str, line.values()))
