@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Sequence
 from functools import lru_cache
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ import pytest
 from prometheus_client import REGISTRY
 
 from glaim_stream.feed.plant import Plant, simulate
+from glaim_stream.health.events import Fault
+from glaim_stream.health.live import DETECTORS
 from glaim_stream.page.faults import MOST_OF_GROUP, FaultLog
 from tests.page.conftest import Tab
 from tests.page.plant import SENSORS, plant, plant_readings
@@ -248,3 +252,13 @@ async def test_groups_of_other_workers_have_theirs_by_the_topic_and_names_are_te
         assert await tab.count("img, svg, #faults-rows script, #faulty-list script") == 0
         assert tab.problems == []
         await asyncio.sleep(0)
+
+
+def test_the_page_has_words_for_every_kind_and_detector() -> None:
+    script = (files("glaim_stream.page") / "static" / "faults.js").read_text()
+    tables = {
+        name: set(re.findall(r"(\w+):", body))
+        for name, body in re.findall(r"const (WORDS|DETECTORS|MEASURES) = \{(.*?)\};", script, re.DOTALL)
+    }
+    assert tables["WORDS"] == {str(kind) for kind in Fault}
+    assert tables["DETECTORS"] == tables["MEASURES"] == set(DETECTORS)
