@@ -37,8 +37,8 @@ class Collector:
     """The readings of one model's groups, record by record, and then as series.
 
     left_out: number of readings, or of cells of the series, that are not learned, by reason.
-    from_table: whether the readings are those of a table. Whoever wrote it may have made its stamps even, so even ones
-        tell nothing of the sensors' clocks. Those of messages do.
+    from_table: whether the readings are those of a table. It may have been resampled, so even stamps in it say nothing
+        about the clocks of the sensors; those of messages do.
     groups: once `series` was called, the readings by group, also those that stand apart and those of stuck sensors:
         the detectors of sensor health see them too.
     """
@@ -129,8 +129,7 @@ class Collector:
     def _gridded(self, cell: Ints, time_ms: Ints, value: NDArray[np.float64]) -> Series:
         sensors, step_ms = len(self._model.sensors), self._model.step_ms
         step, after_ms = np.divmod(time_ms, step_ms)
-        moved = (after_ms[1:] != after_ms[:-1]) & (cell[1:] == cell[:-1])
-        stamps_known = not self.from_table or bool(moved.any())
+        stamps_known = not self.from_table or not _even(cell, step, after_ms)
         groups, group = np.unique(cell // sensors, return_inverse=True)
         last = int(step.max())
         first = max(int(step.min()), last + 1 - MOST_CELLS // (len(groups) * sensors))
@@ -168,3 +167,10 @@ class Collector:
     def _count(self, reason: str, number: int | np.integer) -> None:
         if number:
             self.left_out[reason] += int(number)
+
+
+def _even(cell: Ints, step: Ints, after_ms: Ints) -> bool:
+    """Whether the last reading of each step has the same place in it, for each cell; sorted by cell and time."""
+    last = np.append((cell[1:] != cell[:-1]) | (step[1:] != step[:-1]), True)
+    cell, after_ms = cell[last], after_ms[last]
+    return not ((after_ms[1:] != after_ms[:-1]) & (cell[1:] == cell[:-1])).any()

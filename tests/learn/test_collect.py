@@ -19,10 +19,11 @@ STEP_MS = 60_000
 START_MS = NOW_MS // STEP_MS * STEP_MS - 100 * STEP_MS
 
 
-def collected(readings: list[dict[str, Any]], **entry: Any) -> tuple[Series, Collector]:
+def collected(readings: list[dict[str, Any]], *, from_table: bool = False, **entry: Any) -> tuple[Series, Collector]:
     sensors = [{"id": "a", "min": 0, "max": 100}, {"id": "b"}]
     rules = catalogue(**({"sensors": sensors, "window": 8, "step_s": 60, "max_gap": 4, "revise_after": 2} | entry))
     collector = Collector(rules, "m", DEFAULT)
+    collector.from_table = from_table
     records = [json_record(offset, **reading) for offset, reading in enumerate(readings)]
     collector.add(records, now_ms=NOW_MS)
     return collector.series(), collector
@@ -62,15 +63,16 @@ def test_places_of_stamps_are_those_of_the_latest_readings(bucket: str) -> None:
 
 @pytest.mark.parametrize("after_ms", [0, 250])
 def test_even_stamps_of_a_table_tell_nothing_of_clocks_and_those_of_messages_do(after_ms: int) -> None:
+    given = [reading(step, 1.0 + step, after_ms=7 + step % 2 * after_ms) for step in range(20)]
     for from_table, known in ((False, True), (True, after_ms > 0)):
-        collector = Collector(
-            catalogue(sensors=[{"id": "a"}], window=8, step_s=60, max_gap=4, revise_after=2), "m", DEFAULT
-        )
-        collector.from_table = from_table
-        given = [reading(step, 1.0 + step, after_ms=7 + step % 2 * after_ms) for step in range(20)]
-        collector.add([json_record(offset, **each) for offset, each in enumerate(given)], now_ms=NOW_MS)
-        collector.series()
+        _, collector = collected(given, from_table=from_table)
         assert (collector.groups[0].offset is not None) == known
+
+
+def test_several_even_readings_a_step_of_a_table_are_even() -> None:
+    given = [reading(step, 1.0 + step, after_ms=ms) for step in range(20) for ms in (0, 20_000, 40_000)]
+    _, collector = collected(given, from_table=True)
+    assert collector.groups[0].offset is None
 
 
 def test_what_is_doubtful_is_left_out_and_counted() -> None:
