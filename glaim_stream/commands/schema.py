@@ -107,7 +107,8 @@ _HEALTH = """
 HEALTH: topic GLAIM_HEALTH_TOPIC, JSON, key: the group; one message when sensors begin to be faulty, one when they cease
   {"id": "5b1c...", "group": "pump-7", "model": "plant-pump", "sensors": ["flow"], "state": "begin", "detector": "runs",
    "kind": "frozen", "ts": "2026-11-21T05:36:00Z", "since": "2026-11-21T04:48:00Z", "until": null, ...}
-state: begin or end. detector: runs, silence, gaps, jumps, drift or clock; with group and sensors it pairs both.
+state: begin or end. detector: runs, silence, gaps, jumps, drift or clock.
+Group, detector and sensors pair an end with its beginning.
 An event may be published twice; its id is the same then.
 """
 

@@ -27,7 +27,7 @@ DETECTORS = ("runs", "silence", "gaps", "jumps", "drift", "clock")  # spikes and
 FEWEST_STEPS = 48  # of a window that is judged
 LONGEST = 80  # steps of a silence: a sensor that was never seen counts as silent since its group was
 PEAK_STEPS = BLOCK + 2 * statistics.NEAR  # that the spikes of a block depend on
-JUMP_BLOCKS = statistics.WINDOW // BLOCK
+WINDOW_BLOCKS = statistics.WINDOW // BLOCK
 _DENSE = 0.5  # share of a block's steps with a spike, from which spikes are chatter
 _JOINS = 0.5  # of a threshold, from which a sensor is part of what happened to others at the same moment
 
@@ -155,10 +155,9 @@ def jumps_of_block(live: LiveHabits, values: Doubles, observed: Bools) -> Jumps:
 
 
 def jumps(live: LiveHabits, block: Jumps, spikes: Ints, bends: Ints, bent: Ints) -> Found:
-    """Judge spikes and chatter by sums [R, C] over the newest JUMP_BLOCKS blocks, the newest among them."""
+    """Judge spikes and chatter by sums [R, C] over the newest WINDOW_BLOCKS blocks, the newest among them."""
     spiking = of_whole(spikes) / live.limit["spiking"]
-    mean = np.where(bent >= statistics.FEWEST, of_whole(bends) / np.maximum(bent, 1), 0.0)
-    chatter = mean / live.limit["chatter"]
+    chatter = statistics.mean_of(of_whole(bends), bent) / live.limit["chatter"]
     dense = (block.spiky >= _DENSE * BLOCK) | (spiking <= 1.0)
     by_chatter = chatter > spiking
     limit = np.where(by_chatter, live.limit["chatter"], live.limit["spiking"])

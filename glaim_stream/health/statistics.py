@@ -118,9 +118,13 @@ def _near(steps: Ints, previous: Ints) -> Bools:
     return near
 
 
+def mean_of(total: Doubles, count: Ints) -> Doubles:
+    """Return the means of sums; 0 with fewer than FEWEST readings."""
+    return np.where(count >= FEWEST, total / np.maximum(count, 1), 0.0)
+
+
 def _mean(size: Doubles, known: Bools) -> Doubles:
-    count = sliding_count(known, WINDOW)
-    return np.where(count >= FEWEST, sliding_sum(size, WINDOW) / np.maximum(count, 1), 0.0)
+    return mean_of(sliding_sum(size, WINDOW), sliding_count(known, WINDOW))
 
 
 def _quantiles(parts: tuple[Doubles, ...], share: float) -> Doubles:

@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 
 from glaim_stream.health import statistics
 from glaim_stream.health.estimates import BLOCK
-from glaim_stream.health.live import Found, LiveHabits
+from glaim_stream.health.live import WINDOW_BLOCKS, Found, LiveHabits
 from glaim_stream.health.series import Series, of_whole, whole
 from glaim_stream.windows.rings import Rings, RowArray
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-_BLOCKS = statistics.WINDOW // BLOCK
 _STEPS = BLOCK + statistics.NEAR  # that the moves of a block depend on
 
 
@@ -35,8 +34,8 @@ class ClockTracker:
             step_ms: of the model.
         """
         self._rings, self._step_ms = rings, step_ms
-        self._moved = rings.attach((rings.sensors, _BLOCKS), np.int32)  # parts of a step, as `whole` makes them
-        self._count = rings.attach((rings.sensors, _BLOCKS), np.int8)
+        self._moved = rings.attach((rings.sensors, WINDOW_BLOCKS), np.int32)  # parts of a step, as `whole` makes them
+        self._count = rings.attach((rings.sensors, WINDOW_BLOCKS), np.int8)
 
     @property
     def arrays(self) -> tuple[RowArray[Any], ...]:
@@ -51,13 +50,13 @@ class ClockTracker:
             step: the block's last one.
             observed: bool [R, C, T], the window that ends with it.
         """
-        rows, slot = len(observed), step // BLOCK % _BLOCKS
+        rows, slot = len(observed), step // BLOCK % WINDOW_BLOCKS
         moved, known = self._moves(step, observed[..., -_STEPS:])
         self._moved.array[:rows, :, slot] = whole(moved).sum(axis=2)
         self._count.array[:rows, :, slot] = newest = np.count_nonzero(known, axis=2)
         total = self._moved.array[:rows].sum(axis=2, dtype=np.int64)
         count = self._count.array[:rows].sum(axis=2, dtype=np.int64)
-        mean = np.where(count >= statistics.FEWEST, of_whole(total) / np.maximum(count, 1), 0.0)
+        mean = statistics.mean_of(of_whole(total), count)
         limit = np.broadcast_to(live.limit["clock"], mean.shape)
         age = np.full(mean.shape, statistics.WINDOW - 1, np.int64)
         return Found((mean > limit) & (newest > 0), mean, limit, age, np.zeros(mean.shape, np.bool_))

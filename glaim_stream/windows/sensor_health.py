@@ -36,7 +36,6 @@ _QUIET_BLOCKS = QUIET // BLOCK
 _TOGETHER = ("runs", "silence")  # detectors whose age tells which sensors began together
 _BITS = {name: np.uint8(1 << place) for place, name in enumerate(DETECTORS)}
 FEWEST_OF_DRIFT = 96  # steps of a window: a rebuild reads as many more, which is what drift depends on
-_OWN_STATISTIC = ("runs", "silence", "gaps", "drift", "clock")  # of habits; that of jumps is one of two
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ class HealthTracker:
             group_names: by group code; may grow.
         """
         self._rings, self._rules, self._habits, self._names = rings, rules, habits, group_names
-        shape = (rings.sensors, live.JUMP_BLOCKS)
+        shape = (rings.sensors, live.WINDOW_BLOCKS)
         self._spikes = rings.attach(shape, np.int32)
         self._bends = rings.attach(shape, np.int32)
         self._bent = rings.attach(shape, np.int8)
@@ -159,7 +158,7 @@ class HealthTracker:
             begun[new] = step - self._rules.window + 2 + oldest
         values = rings.past(rings.values, slice(rows), step, live.PEAK_STEPS)
         of_block = live.jumps_of_block(habits, values, lookback.observed[..., -live.PEAK_STEPS :])
-        slot = block % live.JUMP_BLOCKS
+        slot = block % live.WINDOW_BLOCKS
         sums = []
         kept: tuple[RowArray[Any], ...] = (self._spikes, self._bends, self._bent)
         for attached, now in zip(kept, (of_block.spikes, of_block.bends, of_block.bent), strict=True):
@@ -268,7 +267,7 @@ class HealthTracker:
                 kind = Fault.CHATTER if special.any() else Fault.SPIKING
         limit = float(found.limit[row, strongest])
         of = detector
-        if detector not in _OWN_STATISTIC:
+        if detector == "jumps":  # either statistic of the habits
             of = "chatter" if limit == habits.limit["chatter"][strongest] else "spiking"
         return SensorEvent(
             self._rules.model_index,
