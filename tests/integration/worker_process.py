@@ -14,7 +14,12 @@ from types import TracebackType
 from typing import Self
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
-from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError
+from kafka.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    NotCoordinatorError,
+    RetriableError,
+)
 from kafka.structs import OffsetAndMetadata
 
 from deploy.cache import CHECKOUT
@@ -159,14 +164,13 @@ def wait_until_committed(
     consumer = KafkaConsumer(bootstrap_servers=settings.kafka)
     admin = KafkaAdminClient(bootstrap_servers=settings.kafka)
     try:
-        numbers = consumer.partitions_for_topic(settings.input_topic) or set()
-        ends = consumer.end_offsets([TopicPartition(settings.input_topic, number) for number in numbers])
+        end_s = time.monotonic() + deadline_s
+        ends = _ends(consumer, settings.input_topic, end_s)
         before = _commits(admin, settings.consumer_group)
         wanted = total or sum(ends.values())
         if additional is not None:
             wanted = additional + sum(before[tp].offset for tp in ends if tp in before)
             wanted = wanted if at_most is None else min(wanted, at_most)
-        end_s = time.monotonic() + deadline_s
         while True:
             commits = _commits(admin, settings.consumer_group)
             done = {tp: commits[tp] for tp in ends if tp in commits and commits[tp].offset > 0}
@@ -179,6 +183,18 @@ def wait_until_committed(
     finally:
         admin.close()
         consumer.close()
+
+
+def _ends(consumer: KafkaConsumer, topic: str, end_s: float) -> dict[TopicPartition, int]:
+    """The end of each partition; a broker that was paused names no broker until the controller has heard from it."""
+    while True:
+        try:
+            numbers = consumer.partitions_for_topic(topic) or ()
+            return consumer.end_offsets([TopicPartition(topic, number) for number in numbers])
+        except RetriableError:
+            if time.monotonic() > end_s:
+                raise
+            time.sleep(0.1)
 
 
 def _commits(admin: KafkaAdminClient, consumer_group: str) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -150,7 +150,7 @@ CASES = (
     ),
     fires("GlaimReleaseUndeclared", "the rules were loaded without a declaration", "70m", up="1x90"),
     silent("GlaimReleaseUndeclared", "declared", "70m", up="1x90", workers_wanted__declared="1x90"),
-    fires("GlaimWorkerDown", "one of two is down for 4 minutes", "14m", up="1x9 0x10", up__w1="1x20"),
+    fires("GlaimWorkerDown", "one of two is down for 6 minutes", "16m", up="1x9 0x10", up__w1="1x20"),
     silent("GlaimWorkerDown", "a restart of 2 minutes", "13m", up="1x9 0x1 1x10"),
     silent("GlaimWorkerDown", "it flaps: down every other minute", "30m", up="1 0 1 0 1 0 1 0 1 0 1 0 1 0 1 0 1x20"),
     fires(

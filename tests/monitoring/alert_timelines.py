@@ -103,7 +103,7 @@ TIMELINES = (
     timeline("GlaimWorkersGone", 4, 1, up=gauge(1, "_"), workers_wanted__declared=ONE),
     timeline("GlaimWorkersMissing", 12, 1, up=ONE, up__w1=gauge(1, "_"), workers_wanted__declared="2x9000"),
     timeline("GlaimReleaseUndeclared", 62, 1, up=ONE, workers_wanted__declared=gauge(1, "_")),
-    timeline("GlaimWorkerDown", 4, 1, up=gauge(1, 0)),
+    timeline("GlaimWorkerDown", 6, 1, up=gauge(1, 0)),
     timeline(
         "GlaimWorkerRestarting", 30, 61,
         process_start_time_seconds=f"0x{BEFORE - 1} 0+60x{FAULT - 1} {FAULT * 60}x5000",

@@ -21,11 +21,15 @@ def test_a_healthy_system_fires_no_alert_and_counts_right(system: System) -> Non
     assert partitions["value"][1] == "2"
     assert len(system.query("glaim_consumer_lag_records")) == 2
     assert {sample["metric"]["model"] for sample in system.query("glaim_model_info")} == {"plant-pump"}
-    due = {each["metric"]["outcome"]: float(each["value"][1]) for each in system.query("glaim_due_rows_total")}
-    assert due["missing"] == 0
-    assert due["published"] > 400
+    wait_until(lambda: due_rows(system)["published"] > 400, 60, "rows that were due", lambda: due_rows(system))
+    assert due_rows(system)["missing"] == 0
     assert [each["value"][1] for each in system.query("glaim_overdue_rows")] == ["0", "0"]
     assert system.query("glaim_model_held_timestamp_seconds") == []
+
+
+def due_rows(system: System) -> dict[str, float]:
+    """The rows that were due so far, by what became of them."""
+    return {each["metric"]["outcome"]: float(each["value"][1]) for each in system.query("glaim_due_rows_total")}
 
 
 @pytest.mark.slow  # quicker: tests/monitoring/test_alerts.py
