@@ -29,7 +29,7 @@ from pathlib import Path
 
 import torch
 
-from training.benchmark import cascade, closed_form, jobs, lines, measures, page, peers, plan, tables
+from training.benchmark import cascade, closed_form, jobs, lines, measures, page, peer_networks, peers, plan, tables
 from training.benchmark.cells import PAPER_WIDTH, RECIPES, SEED, TABLES, Cell, Place, cells, matches
 from training.benchmark.datasets import DATASETS, absence, find
 from training.benchmark.run import ROOT, lines_of, progress, train
@@ -67,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     how.add_argument(
         "--peers", nargs="?", const="all", metavar="NAMES",
-        help=f"train others instead of ours: {', '.join(peers.PEERS)}, with commas, or all; one at a time, "
+        help=f"train others instead of ours: {', '.join(peer_networks.PEERS)}, with commas, or all; one at a time, "
         "--recipe, --epochs and --jobs do not apply (needs PyPOTS)",
     )  # fmt: skip
     how.add_argument(
