@@ -162,7 +162,7 @@ def form_of(
     windows = series.windows(steps, CONSTANTS.training_windows)
     candidate = Candidate(
         PLAIN,
-        transforms(series, windows, None)[PLAIN],
+        transforms(series, windows, None, np.zeros(sensors, np.bool_))[PLAIN],
         Moments(sensors, steps),
         None,
         STEP_MS,

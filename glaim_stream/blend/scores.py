@@ -22,6 +22,7 @@ from glaim_stream.windows.upgrades import Upgrades
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 class Expert(IntEnum):
@@ -58,6 +59,7 @@ class Answers:
     age: Ints  # [n] class of the gap age (probes.age_class)
     place: Ints  # [n] probes.Place
     values: Doubles  # [n, experts] sensor units; NaN where an expert gave no value
+    unmixable: Bools | None = None  # [n] of which only the closed form's value is used; None: none
 
     def __len__(self) -> int:
         return len(self.step)
@@ -132,6 +134,8 @@ class ModelScores:
             if probes.values.shape[1] > Expert.GAUSSIAN:
                 chosen = slice(None) if learnt is None else learnt[probe]
                 of_model, of_form = (errors[probe, each][chosen] for each in (Expert.MODEL, Expert.GAUSSIAN))
+                if probes.unmixable is not None:  # the model has no part, so it saves nothing
+                    of_model = np.where(probes.unmixable[probe][chosen], of_form, of_model)
                 self.worth.learn(step, probes.sensor[probe][chosen], of_model, of_form)
         return _without_model(holes, of_hole), _without_model(probes, of_probe)
 

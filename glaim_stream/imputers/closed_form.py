@@ -184,6 +184,7 @@ def _imputed(form: ClosedForm, windows: Windows) -> Imputed:
         with np.errstate(all="ignore"):  # values that are not finite are declined below
             filled = form.fill(windows.values, windows.observed, windows.end_ms, newest=steps, asked=asked)
             known = np.isfinite(filled.mean) & np.isfinite(filled.mean + 2.0 * filled.deviation)
+            unmixable = form.unmixable(windows.values, windows.observed)
     except Exception as error:
         raise ImputerError(f"the closed form of {windows.model} failed: {error}") from error
     metrics.form_without_logarithm.labels(windows.model).inc(int(filled.without_logarithm.sum()))
@@ -198,7 +199,7 @@ def _imputed(form: ClosedForm, windows: Windows) -> Imputed:
         method[rows] = np.where(declined, how, method[rows])
     deviation = np.where(known, filled.deviation, np.nan)
     version = [version_of(form)] * len(windows)
-    return Imputed(values, method, version, deviation, trained_range=(form.lowest, form.highest))
+    return Imputed(values, method, version, deviation, trained_range=(form.lowest, form.highest), unmixable=unmixable)
 
 
 def _state(path: Path) -> tuple[int, ...]:

@@ -99,6 +99,8 @@ class Imputed:
     form_version: version of the values with a deviation; "": it is `version`.
     trained_range: least and largest value of each sensor that the closed form was fitted to, float64 [C]; None: it has
         no part, or the range is not known.
+    unmixable: bool [n, C], sensors of windows between whose values a mean means nothing, such as a valve's or a
+        direction's: the closed form's value stands alone. None: there are none.
     """
 
     values: NDArray[np.float64]
@@ -107,16 +109,19 @@ class Imputed:
     deviation: NDArray[np.float64] | None = None
     form_version: str = ""
     trained_range: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    unmixable: NDArray[np.bool_] | None = None
 
     def slice(self, start: int, stop: int) -> Imputed:
         """Values for the windows `[start, stop)`."""
         deviation = None if self.deviation is None else self.deviation[start:stop]
+        unmixable = None if self.unmixable is None else self.unmixable[start:stop]
         return replace(
             self,
             values=self.values[start:stop],
             method=self.method[start:stop],
             version=self.version[start:stop],
             deviation=deviation,
+            unmixable=unmixable,
         )
 
     def versions_of(self, method: Method) -> list[str]:
@@ -131,12 +136,22 @@ class Imputed:
         if any(part.deviation is not None for part in parts):
             known = [np.full(part.values.shape, np.nan) if part.deviation is None else part.deviation for part in parts]
             deviation = np.concatenate(known)
+        unmixable = None
+        if any(part.unmixable is not None for part in parts):
+            shapes = (part.values.shape[:2] for part in parts)
+            unmixable = np.concatenate(
+                [
+                    np.zeros(shape, np.bool_) if part.unmixable is None else part.unmixable
+                    for part, shape in zip(parts, shapes, strict=True)
+                ]
+            )
         return cls(
             np.concatenate([part.values for part in parts]),
             np.concatenate([part.method for part in parts]),
             [version for part in parts for version in part.version],
             deviation,
             trained_range=next((part.trained_range for part in parts if part.trained_range is not None), None),
+            unmixable=unmixable,
         )
 
 

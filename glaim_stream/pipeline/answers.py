@@ -21,6 +21,7 @@ from glaim_stream.windows.probes import Place, Probes, age_class, places
 _MOST_SCORED = 1e100  # beyond any measurement
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ def hole_answers(
     holes = holes[filled]
     at = imputed.values.shape[2] - 1 - closed.lag[holes]
     window, sensor, lag = (column[holes].astype(np.int64) for column in (closed.window, closed.sensor, closed.lag))
+    unmixable = _unmixable(form, window, sensor, at)
     cells = Answers(
         closed.ts_ms[holes] // step_ms + lag,
         sensor,
@@ -84,7 +86,9 @@ def hole_answers(
             _by(Method.MODEL, imputed, window, sensor, at),
             _baseline(closed.window_values, closed.window_observed, window, sensor, lag),
             None if form is None else _by(Method.GAUSSIAN, form, window, sensor, at),
+            unmixable,
         ),
+        unmixable,
     )
     return HoleAnswers(cells, window, at, holes)
 
@@ -113,6 +117,7 @@ def probe_answers(
             values = np.clip(values, limits.lowest[cell], limits.highest[cell])
         return publishable(values, probes.sensor, table)
 
+    unmixable = _unmixable(form, probes.window, probes.sensor, at)
     return Answers(
         probes.step,
         probes.sensor,
@@ -122,7 +127,9 @@ def probe_answers(
             scored(Method.MODEL, imputed),
             publishable(baseline, probes.sensor, table),
             None if form is None else scored(Method.GAUSSIAN, form),
+            unmixable,
         ),
+        unmixable,
     )
 
 
@@ -190,11 +197,21 @@ def _used(cells: Answers, weights: Doubles) -> NDArray[np.bool_]:
     return used
 
 
-def _values(model: Doubles, baseline: Doubles, gaussian: Doubles | None) -> Doubles:
-    """The values of the experts in the order of `Expert`, [n, experts]."""
+def _values(model: Doubles, baseline: Doubles, gaussian: Doubles | None, unmixable: Bools | None) -> Doubles:
+    """The values of the experts in the order of `Expert`, [n, experts]; of unmixable cells the closed form's alone."""
     columns = [model, baseline] if gaussian is None else [model, baseline, gaussian]
     values: Doubles = np.stack(columns, axis=1).astype(np.float64)
+    if unmixable is not None:
+        values[unmixable, : Expert.GAUSSIAN] = np.nan
     return values
+
+
+def _unmixable(form: Imputed | None, window: Ints, sensor: Ints, step: Ints) -> Bools | None:
+    """The cells [n] for which the closed form has a value that is not to be mixed with others; None: there are none."""
+    if form is None or form.unmixable is None:
+        return None
+    unmixable: Bools = form.unmixable[window, sensor] & (form.method[window, sensor, step] == Method.GAUSSIAN)
+    return unmixable
 
 
 def _by(method: Method, imputed: Imputed, window: Ints, sensor: Ints, step: Ints) -> Doubles:

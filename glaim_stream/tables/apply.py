@@ -62,7 +62,7 @@ def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
     gaps = gap_lengths(np.isnan(usable(group.values)))
     longest = LONGEST_GAP if max_gap is None else max_gap
     short = gaps <= longest
-    line = lines(values, observed)
+    line = lines(values, observed, fitted.meters)
     mean, deviation = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
     if fitted.forms and holes.any():
         wanted = holes & short if max_gap is not None else holes
@@ -78,7 +78,7 @@ def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
     filled_cells: Bools = by_form | by_line
     limits = fitted.limits.widened([values])
     half = np.where(by_form, deviation * _widths(fitted, far), 0.0)
-    half = np.where(by_line, _times(line.scale, fitted.line_width), half)
+    half = np.where(by_line, _line_half(line.scale, fitted.line_width, values), half)
     half = np.where(holes, half, 0.0)
     filled = limits.keep(np.where(by_form, mean, line.values))
     filled = np.where(filled_cells, filled, group.values)
@@ -97,9 +97,13 @@ def _widths(fitted: Fitted, far: Bools) -> Doubles:
     return np.where(far, np.maximum(width, fitted.form_width)[:, None], fitted.form_width[:, None])
 
 
-def _times(scale: Doubles, width: Doubles) -> Doubles:
+def _line_half(scale: Doubles, width: Doubles, values: Doubles) -> Doubles:
+    """Half of the line's band, [C, N]; across a meter's reset as much as the range of its readings [C, N]."""
     with np.errstate(invalid="ignore"):
-        return scale * width[:, None]
+        half = scale * width[:, None]
+    seen = ~np.isnan(values)
+    span = np.max(values, axis=1, initial=-np.inf, where=seen) - np.min(values, axis=1, initial=np.inf, where=seen)
+    return np.where(np.isinf(scale), span[:, None], half)
 
 
 def _band(filled: Doubles, half: Doubles, made: Bools, limits: Limits) -> tuple[Doubles, Doubles]:

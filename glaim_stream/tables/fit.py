@@ -193,7 +193,7 @@ def _scored(
     columns: list[tuple[NDArray[Any], ...]] = []
     for group, values, cells in zip(groups, series, hidden, strict=True):
         known = np.where(cells, np.nan, values)
-        line = lines(known, ~np.isnan(known))
+        line = lines(known, ~np.isnan(known), fitted.meters)
         mean, spread = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
         if fitted.forms and cells.any():
             mean, spread = fitted.answers(known, int(group.times_ms[0]), cells)
@@ -223,11 +223,13 @@ def _chosen(
         if not mine.any():
             continue
         errors[sensor], line_errors[sensor] = form_error[mine].mean(), line_error[mine].mean()
-        # A value between two states, or two directions, means nothing, even where it is the nearer one.
-        stepped = kinds.get(fitted.sensors[sensor]) in (Kind.STATE, Kind.ANGLE)
-        by_form[sensor] &= stepped or bool(errors[sensor] <= line_errors[sensor])
+        # A value between two states, or two directions, means nothing, even where it is the nearer one. That of a
+        # carried sensor is the line's.
+        kind = kinds.get(fitted.sensors[sensor])
+        better = kind is not Kind.CARRIED and errors[sensor] <= line_errors[sensor]
+        by_form[sensor] &= kind in (Kind.STATE, Kind.ANGLE) or bool(better)
         if cells[sensor] >= _LEAST_HIDDEN:
-            usable_line = mine & (scale > 0)
+            usable_line = mine & (scale > 0) & np.isfinite(scale)
             if usable_line.any():
                 line_width[sensor] = np.quantile(line_error[usable_line] / scale[usable_line], 0.9)
             usable_form = mine & (deviation > 0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.imputers.gaussian.kinds import Kind
+from glaim_stream.imputers.gaussian.kinds import Kind, meters_of
 from glaim_stream.imputers.gaussian.report import Report
 from glaim_stream.imputers.limits import Limits
 from glaim_stream.tables.central import answers_of_all
@@ -93,7 +93,7 @@ class Fitted:
         out = np.full(len(self.sensors), Method.INTERPOLATION, np.uint8)
         kinds = self.kinds
         for place in np.flatnonzero(self.by_form):
-            carried = kinds[self.sensors[place]] in (Kind.STATE, Kind.ANGLE, Kind.CARRIED)
+            carried = kinds[self.sensors[place]] in (Kind.STATE, Kind.ANGLE)
             out[place] = Method.LAST_VALUE if carried else self.form_methods[place]
         return out
 
@@ -101,6 +101,11 @@ class Fitted:
     def form_methods(self) -> NDArray[np.uint8]:
         """Code of the form of each sensor, uint8 [C]."""
         return np.where(self.trained, np.uint8(Method.MODEL), np.uint8(Method.GAUSSIAN))
+
+    @property
+    def meters(self) -> Bools:
+        """Which sensors only rise until they are reset, bool [C]."""
+        return meters_of([self.kinds.get(name) for name in self.sensors])
 
     @property
     def kinds(self) -> dict[str, Kind]:

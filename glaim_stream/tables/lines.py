@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.imputers.baselines import interpolation
+from glaim_stream.imputers.gaussian.kinds import carried_value, falling
 from glaim_stream.vocabulary import Method
 
 Bools = NDArray[np.bool_]
@@ -21,8 +22,10 @@ class Lines:
     """Lines between the readings of C series of N steps, all arrays [C, N].
 
     values: NaN for a series without a reading.
-    method: INTERPOLATION between two readings, LAST_VALUE before the first and after the last one, NONE without any.
-    scale: deviation of a random walk of steps of deviation 1 from the line; 0 at readings, infinite without any.
+    method: INTERPOLATION between two readings, LAST_VALUE before the first and after the last one and across a
+        meter's reset, NONE without any.
+    scale: deviation of a random walk of steps of deviation 1 from the line; 0 at readings, infinite without any and
+        across a reset.
     """
 
     values: Doubles
@@ -30,12 +33,13 @@ class Lines:
     scale: Doubles
 
 
-def lines(values: Doubles, observed: Bools) -> Lines:
+def lines(values: Doubles, observed: Bools, meters: Bools | None = None) -> Lines:
     """Draw lines.
 
     Args:
         values: float64 [C, N]; ignored where not observed.
         observed: bool [C, N].
+        meters: bool [C], sensors that only rise: where the next reading is below the last one, a meter was reset.
     """
     left, right = distances(observed)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -46,7 +50,13 @@ def lines(values: Doubles, observed: Bools) -> Lines:
     some = np.isfinite(left) | np.isfinite(right)
     method = np.where(both, np.uint8(Method.INTERPOLATION), np.uint8(Method.LAST_VALUE))
     method = np.where(some, method, np.uint8(Method.NONE))
-    return Lines(interpolation(np.where(observed, values, 0.0), observed), method, scale)
+    known = np.where(observed, values, 0.0)
+    drawn = interpolation(known, observed)
+    if meters is not None and meters.any():
+        reset = meters[:, None] & falling(known, observed) & ~observed
+        drawn = np.where(reset, carried_value(known, observed), drawn)
+        method, scale = np.where(reset, np.uint8(Method.LAST_VALUE), method), np.where(reset, np.inf, scale)
+    return Lines(drawn, method, scale)
 
 
 def distances(observed: Bools) -> tuple[Doubles, Doubles]:

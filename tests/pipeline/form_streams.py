@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -40,8 +41,8 @@ class Form:
 
     name = "gaussian"
 
-    def __init__(self, imputer: Imputer, version: str = "01234567") -> None:
-        self.imputer, self.version = imputer, version
+    def __init__(self, imputer: Imputer, version: str = "01234567", *, unmixable: Sequence[int] = ()) -> None:
+        self.imputer, self.version, self.unmixable = imputer, version, list(unmixable)
         self.outcome: Exception | None = None
         self.declines = False
 
@@ -51,7 +52,10 @@ class Form:
         values = (await self.imputer.impute(windows)).values
         method = np.full(values.shape, Method.NONE if self.declines else Method.GAUSSIAN, np.int8)
         version = [f"gaussian-{self.version}"] * len(windows)
-        return Imputed(values, method, version, np.full(values.shape, np.nan if self.declines else 2.0))
+        unmixable = np.zeros(values.shape[:2], np.bool_)
+        unmixable[:, self.unmixable] = True
+        deviation = np.full(values.shape, np.nan if self.declines else 2.0)
+        return Imputed(values, method, version, deviation, unmixable=unmixable if self.unmixable else None)
 
     async def close(self) -> None:
         pass

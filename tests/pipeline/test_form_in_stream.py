@@ -109,6 +109,21 @@ async def test_where_model_and_form_err_to_opposite_sides_the_row_is_a_blend_wit
     np.testing.assert_allclose((rows.upper - rows.lower)[mixed], 14)
 
 
+@pytest.mark.parametrize("imputer", [Neighbours(), AWAY])
+async def test_values_that_cannot_be_mixed_are_those_of_the_form_however_large_its_errors(imputer: Imputer) -> None:
+    form = Form(Offset(500.0), unmixable=[2])
+    rows = await rows_of(pipeline_of(imputer, form), records(250))
+    mixed = await rows_of(pipeline_of(imputer, Form(Offset(500.0))), records(250))
+    exact = await rows_of(pipeline_of(Neighbours(), None, 0), records(250))
+    alone = late_holes(rows) & (rows.sensor == 2)
+    assert alone.sum() > 50
+    assert (rows.method[alone] == Method.GAUSSIAN).all()
+    np.testing.assert_allclose(rows.value[alone], exact.value[alone] + 500.0, atol=0.02)
+    np.testing.assert_allclose((rows.upper - rows.lower)[alone], 2 * BAND, atol=0.02)
+    others = rows.sensor != 2
+    np.testing.assert_array_equal(rows.value[others], mixed.value[others])
+
+
 async def test_while_the_model_is_away_form_and_interpolation_are_blended_with_the_band_of_the_form() -> None:
     rows = await rows_of(pipeline_of(AWAY, Form(Mirror())), records(250))
     exact = await rows_of(pipeline_of(Neighbours(), None, 0), records(250))

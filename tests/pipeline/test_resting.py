@@ -119,6 +119,15 @@ async def test_a_model_that_gains_is_called_for_every_window() -> None:
     require_equal(await rows_of(pipeline, records(220)), await rows_of(free, records(220)))
 
 
+async def test_a_model_is_not_called_for_sensors_whose_values_the_form_alone_makes() -> None:
+    model = Counted(0.0)
+    pipeline = pipeline_of(model, Form(Offset(500.0), unmixable=range(4)), gain=GAIN)
+    rows = await rows_of(pipeline, records(STEPS), batch=11)
+    assert model.calls(0, BLOCK, judged=False) > 100
+    assert model.calls(2 * BLOCK, STEPS - 5, judged=False) <= 3 * 9, "the first batch of a block is not decided yet"
+    assert set(rows.method[~rows.observed].tolist()) <= {Method.GAUSSIAN, Method.NONE}
+
+
 async def test_the_rows_do_not_depend_on_which_windows_were_called() -> None:
     """A worker calls for windows whose block is not decided yet; a replay in large batches does so nearly always."""
     topic, before = records(STEPS), outcome("saved")

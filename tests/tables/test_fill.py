@@ -66,6 +66,38 @@ def test_the_band_holds_nine_of_ten_true_values(filled):
     assert 0.8 < inside[hole].mean() < 0.97
 
 
+@pytest.mark.parametrize("start", [99_000.0, 99_700.0])
+def test_a_meter_has_its_last_value_across_a_reset_and_its_line_elsewhere(start):
+    rng = np.random.default_rng(4)
+    meter = np.round(start + np.cumsum(rng.random(800) * 3.0)) % 100_000.0
+    truth = np.vstack([series(800, 2), meter[None]])
+    holes = with_holes(truth)
+    reset = int(np.flatnonzero(np.diff(meter) < 0)[0]) + 1
+    holes[2, [reset - 3, reset + 2]] = truth[2, [reset - 3, reset + 2]]
+    holes[2, reset - 2 : reset + 2] = np.nan
+    result = fill_groups([group(holes)], sensors=names(3))
+    found, hole = result.groups[0], np.isnan(holes[2])
+    across = np.zeros(800, np.bool_)
+    across[reset - 2 : reset + 2] = True
+    assert found.values[2, across].tolist() == [truth[2, reset - 3]] * 4
+    error = np.abs(found.values[2] - meter)
+    assert error[hole & ~across].max() < 6.0
+    assert (found.lower[2] <= meter)[hole].mean() > 0.8
+    assert (found.upper[2] >= meter)[hole].mean() > 0.8
+
+
+def test_readings_that_mostly_rest_are_on_the_line_between_two_and_said_to_be():
+    rng = np.random.default_rng(6)
+    rain = np.where(rng.random(800) < 0.05, rng.exponential(2.0, 800), 0.0)
+    holes = with_holes(np.vstack([series(800, 2), rain[None]]))
+    found = fill_groups([group(holes)], sensors=names(3)).groups[0]
+    between = np.flatnonzero(np.isnan(holes[2]))[1:-1]
+    places = np.flatnonzero(~np.isnan(holes[2]))
+    line = np.interp(between, places, holes[2, places])
+    np.testing.assert_allclose(found.values[2, between], line, atol=1e-9)
+    assert (found.method[2, between] == Method.INTERPOLATION).all()
+
+
 def test_too_few_rows_are_interpolated_and_it_is_stated():
     values = np.array([[np.nan, 1.0, np.nan, 3.0, np.nan]])
     result = fill_groups([group(values)], sensors=["a"])

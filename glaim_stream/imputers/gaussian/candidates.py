@@ -23,24 +23,25 @@ _TINY = 1e-6  # of a constant sensor's value, taken as its scale
 _CALM_SHARE = 0.005  # of training windows that are calmer than the calmest that counts
 
 
-def transforms(series: Series, windows: Windows, phase: Phase | None) -> dict[str, Transform]:
+def transforms(series: Series, windows: Windows, phase: Phase | None, meters: Bools) -> dict[str, Transform]:
     """Return the transformations by name, the plain one first.
 
     Args:
         series: training rows.
         windows: training windows.
         phase: of the profile, if the step has one.
+        meters: bool [C], sensors that only rise, which have neither a usual value at a time of the day nor a logarithm.
     """
     plain, unlike = _scaled(np.zeros(series.values.shape[1], np.bool_), windows)
     found = {PLAIN: plain}
     long_enough = phase is not None and series.steps * series.step_ms >= _FULL_PERIODS * phase.period_ms
     if phase is not None and long_enough:
-        found[PROFILE] = dataclasses.replace(plain, profile=_profile(series, plain, phase))
-    growing = _growing(series)
+        found[PROFILE] = dataclasses.replace(plain, profile=_profile(series, plain, phase, meters))
+    growing = _growing(series) & ~meters
     if growing.any():
         found[LOGARITHM] = _scaled(growing, windows)[0]
         if phase is not None and long_enough:
-            profile = _profile(series, found[LOGARITHM], phase)
+            profile = _profile(series, found[LOGARITHM], phase, meters)
             found[BOTH] = dataclasses.replace(found[LOGARITHM], profile=profile)
     if unlike:
         found[BY_WINDOW] = dataclasses.replace(plain, by_window=True)
@@ -82,7 +83,7 @@ def _scaled(logarithm: Bools, windows: Windows) -> tuple[Transform, bool]:
     return Transform(logarithm, low, high, scale, calmest, wildest), unlike
 
 
-def _profile(series: Series, transform: Transform, phase: Phase) -> Doubles:
+def _profile(series: Series, transform: Transform, phase: Phase, meters: Bools) -> Doubles:
     """Mean by bin [C, bins] of the sensors' values less the mean of their day (or year), in scales."""
     times = series.times_ms
     bins, period = phase.of(times), phase.number_of(times)
@@ -103,5 +104,5 @@ def _profile(series: Series, transform: Transform, phase: Phase) -> Doubles:
             count[sensor] += np.bincount(bins[whole], minlength=phase.bins)
     mean = total / (count + 2.0)  # two readings without a profile, so that few of them do not make one
     smooth = (np.roll(mean, 1, axis=1) + 2.0 * mean + np.roll(mean, -1, axis=1)) / 4.0
-    profile: Doubles = smooth - smooth.mean(axis=1, keepdims=True)
+    profile: Doubles = np.where(meters[:, None], 0.0, smooth - smooth.mean(axis=1, keepdims=True))
     return profile

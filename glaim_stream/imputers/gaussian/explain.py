@@ -154,10 +154,12 @@ def _exact(form: ClosedForm, window: _Window, sensor: int, step: int) -> _Parts 
     if not window.complete[sensor, step]:
         if not carries(form.kinds, window.completed[None], window.complete[None])[0, sensor]:
             return None
-        seen = np.flatnonzero(window.complete[sensor])
+        row, seen = window.completed[sensor], np.flatnonzero(window.complete[sensor])
         before, after = seen[seen < step], seen[seen > step]
         places, basis = [int(before[-1] if len(before) else seen[0])], CARRIED
-        if form.kinds[sensor] is Kind.CARRIED and len(before) and len(after):
+        kind, between = form.kinds[sensor], len(before) > 0 and len(after) > 0
+        rises = between and row[after[0]] >= row[before[-1]]
+        if (kind is Kind.CARRIED and between) or (kind is Kind.METER and rises):
             places, basis = [int(before[-1]), int(after[0])], LINE
             way = (step - places[0]) / (places[1] - places[0])
             shares = [1.0 - way, way]

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from glaim_stream.errors import ModelError
 from glaim_stream.imputers.gaussian.candidates import PLAIN, transforms
 from glaim_stream.imputers.gaussian.form import LARGEST, ClosedForm
-from glaim_stream.imputers.gaussian.kinds import Kind, continuous, kind_of
+from glaim_stream.imputers.gaussian.kinds import Kind, continuous, kind_of, meters_of
 from glaim_stream.imputers.gaussian.moments import Moments
 from glaim_stream.imputers.gaussian.phase import phase_for
 from glaim_stream.imputers.gaussian.recency import choose_recent
@@ -123,7 +123,7 @@ def fit(
     distances = CONSTANTS.distances if len(sensors) > 1 and (span < steps or scarce) else (0.0,)
     candidates = {
         name: Candidate(name, transform, Moments(len(sensors), span), phase, step_ms, distances=distances)
-        for name, transform in transforms(training, windows, phase).items()
+        for name, transform in transforms(training, windows, phase, meters_of(kinds)).items()
         if name == PLAIN or not only_plain
     }
     if validation is None:
@@ -293,7 +293,7 @@ def _corrected(form: ClosedForm, found: Mapping[str, Check], validation: Validat
             validation.choices += 1
             if np.abs(error[cells]).mean() > np.abs(last[cells]).mean():
                 kinds[place] = Kind.CARRIED
-        simple = line if kinds[place] is Kind.CARRIED else last
+        simple = line if kinds[place] in (Kind.CARRIED, Kind.METER) else last
         carried[place] = np.sqrt(np.mean(simple[cells] ** 2)) * np.median(validation.unit[:, place])
     ratios, weight = [], []
     for each in found.values():

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import WindowShapeError
 from glaim_stream.imputers.gaussian import artefact, packing
-from glaim_stream.imputers.gaussian.kinds import Kind, carried_value, carries, continuous, simple_value
+from glaim_stream.imputers.gaussian.kinds import Kind, carried_value, carries, continuous, simple_value, unmixable
 from glaim_stream.imputers.gaussian.log_room import LogRoom
 from glaim_stream.imputers.gaussian.phase import Phase
 from glaim_stream.imputers.gaussian.relations import Relations
@@ -274,6 +274,12 @@ class ClosedForm:
             deviation = np.where(hole, self.carried_deviation[:, None], deviation)
         np.copyto(deviation, np.nan, where=np.isnan(mean))
         return mean, deviation, without
+
+    def unmixable(self, values: Doubles, observed: Bools) -> Bools | None:
+        """Return which sensors of which windows [n, C] have values between which a mean means nothing; None: none."""
+        if all(kind in (Kind.NUMBER, Kind.CARRIED) for kind in self.kinds):
+            return None
+        return unmixable(self.kinds, values, observed)
 
     def neighbours(self, values: Doubles, complete: Bools) -> Doubles | None:
         """Return values [n, C, T] for sensors that are silent in a part of a window; None if they need none."""

@@ -3,17 +3,18 @@
     number  filled by the closed form
     state   a few distinct values, such as a valve's: a fill between two of them means nothing
     angle   a direction in degrees that runs through 360: the middle of 359 and 1 is not 180
-    meter   rises only, and starts again at times: a window that contains a reset cannot be filled on a line
+    meter   rises only, and may start again: no line leads across a reset
     carried the closed form is worse than the last value on validation windows, as with rain that is mostly 0
 
-Holes of states and angles get the last value before them (or the first one after), and those of a meter in windows with
-a reset too. Those of carried sensors do where no reading follows; between two readings they get the line between them,
-which on Beijing's rain has two thirds of the last value's squared error. States and angles without an observed cell in
-the window are declined.
+Holes of states and angles get the last value before them (or the first one after). Those of carried sensors do where no
+reading follows; between two readings they get the line between them, which on Beijing's rain has two thirds of the last
+value's squared error. So do those of a meter in windows with a reset; across the reset itself they get the last value.
+States and angles without an observed cell in the window are declined.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -40,6 +41,9 @@ class Kind(StrEnum):
     CARRIED = "carried"
 
 
+_STEPPED = (Kind.STATE, Kind.ANGLE)  # a value between two of them means nothing
+
+
 def kind_of(values: Doubles, observed: Bools) -> Kind:
     """Return the kind of a sensor.
 
@@ -60,17 +64,23 @@ def kind_of(values: Doubles, observed: Bools) -> Kind:
         shorter = np.abs((changes[turns] + 180.0) % 360.0 - 180.0)
         if np.median(shorter) < 90.0:
             return Kind.ANGLE
-    falls = changes < 0
-    if 0 < falls.sum() <= 0.01 * len(changes) and (changes > 0).mean() > 0.5 and changes[falls].max() < -_RESET * span:
+    falls = changes[changes < 0]
+    resets = len(falls) <= 0.01 * len(changes) and falls.max(initial=-np.inf) < -_RESET * span
+    if resets and (changes > 0).mean() > 0.5:
         return Kind.METER
     return Kind.NUMBER
 
 
 def carries(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
     """Return which sensors of which windows [n, C] are filled with `simple_value`."""
-    always = np.array([kind in (Kind.STATE, Kind.ANGLE, Kind.CARRIED) for kind in kinds], np.bool_)
-    out = np.broadcast_to(always, observed.shape[:2]).copy()
-    return out | _broken(kinds, values, observed)
+    always = np.array([kind in (*_STEPPED, Kind.CARRIED) for kind in kinds], np.bool_)
+    return always | _broken(kinds, values, observed)
+
+
+def unmixable(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
+    """Return which sensors of which windows [n, C] have values between which a mean means nothing."""
+    always = np.array([kind in _STEPPED for kind in kinds], np.bool_)
+    return always | _broken(kinds, values, observed)
 
 
 def continuous(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
@@ -90,16 +100,30 @@ def _broken(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
             seen = observed[:, sensor]
             known = np.where(seen, values[:, sensor], np.nan)
             change = np.diff(carried_value(known, seen), axis=1)
-            out[:, sensor] = ((change < 0) if kind is Kind.METER else (np.abs(change) > 180.0)).any(axis=1)
+            out[:, sensor] = ((np.abs(change) > 180.0) if kind is Kind.ANGLE else (change < 0)).any(axis=1)
     return out
 
 
 def simple_value(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Doubles:
-    """Return the line between two readings for carried sensors, else `carried_value`; values [n, C, T]."""
+    """Return the line between two readings for carried sensors and meters, else `carried_value`; values [n, C, T]."""
     out = carried_value(values, observed)
-    line = np.array([kind is Kind.CARRIED for kind in kinds], np.bool_)
-    out[:, line] = interpolation(values[:, line], observed[:, line])
+    meters, lined = meters_of(kinds), np.array([kind in (Kind.METER, Kind.CARRIED) for kind in kinds], np.bool_)
+    if lined.any():
+        line = interpolation(values[:, lined], observed[:, lined])
+        out[:, lined] = np.where(meters[lined, None] & falling(values, observed)[:, lined], out[:, lined], line)
     return out
+
+
+def meters_of(kinds: Sequence[Kind | None]) -> Bools:
+    """Return which sensors are meters, bool [C]."""
+    return np.array([kind is Kind.METER for kind in kinds], np.bool_)
+
+
+def falling(values: Doubles, observed: Bools) -> Bools:
+    """Return the cells [..., T] between two readings of which the later one is the smaller one."""
+    before = last_value(values, observed)
+    after = last_value(values[..., ::-1], observed[..., ::-1])[..., ::-1]
+    return after < before
 
 
 def carried_value(values: Doubles, observed: Bools) -> Doubles:

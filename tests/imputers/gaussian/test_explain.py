@@ -295,6 +295,21 @@ def test_a_carried_value_is_one_reading_or_lies_on_the_line_between_two(plain: C
     assert found.value == pytest.approx(found.contributions.sum())
 
 
+def test_a_meter_s_value_is_on_the_line_but_across_a_reset_the_last_reading(plain: ClosedForm) -> None:
+    form = dataclasses.replace(plain, kinds=(Kind.NUMBER, Kind.METER, Kind.NUMBER))
+    cut, end_ms = windows(series(seed=2), 1)
+    cut[0, 1] = np.arange(STEPS)
+    cut[0, 1, 10:] -= 9.0
+    observed = np.ones(cut[0].shape, np.bool_)
+    observed[1, 4:6] = observed[1, 9:11] = False
+    for step, basis, value in ((4, LINE, 4.0), (9, CARRIED, 8.0), (10, CARRIED, 8.0)):
+        found = explain(form, cut[0], observed, int(end_ms[0]), 1, step)
+        assert found is not None
+        assert (found.basis, found.base, found.bounded) == (basis, 0.0, 0.0)
+        assert found.value == pytest.approx(value)
+        require_sum(found, (cut[0], observed, int(end_ms[0])), found.value)
+
+
 @pytest.mark.parametrize("span", [8, 13])
 def test_values_of_shorter_windows_have_their_sum_too(span: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit_module, "span_for", lambda sensors, steps: span)

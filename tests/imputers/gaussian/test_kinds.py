@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from glaim_stream.imputers.gaussian.fit import Fitted
-from glaim_stream.imputers.gaussian.kinds import Kind, kind_of
+from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.gaussian.kinds import Kind, kind_of, unmixable
 from tests.imputers.gaussian.samples import STEPS, fitted, series, windows
 
 ROWS = 2000
@@ -53,8 +54,46 @@ def test_only_numbers_leaves_every_sensor_to_the_gaussian(fit_of_plant: Fitted) 
 
 def test_what_rises_falls_or_turns_like_a_number_is_one() -> None:
     rng = np.random.default_rng(3)
-    for values in (rng.normal(size=500), np.cumsum(rng.normal(size=500)), rng.uniform(0, 360, 500), np.arange(500.0)):
+    for values in (rng.normal(size=500), np.cumsum(rng.normal(size=500)), rng.uniform(0, 360, 500), -np.arange(500.0)):
         assert kind_of(values[None], np.ones((1, 500), np.bool_)) is Kind.NUMBER
+
+
+def test_what_has_never_fallen_is_a_meter_whose_reset_is_still_to_come() -> None:
+    assert kind_of(np.arange(500.0)[None], np.ones((1, 500), np.bool_)) is Kind.METER
+
+
+@pytest.fixture(scope="module")
+def slow_meter() -> ClosedForm:
+    """It is reset in training: its range is 500 times its rise in a day, and the day of the reset tells no habit."""
+    return fitted(np.concatenate([series(ROWS), meter(99_000.0, seed=9)], axis=1)).form
+
+
+def meter(start: float, seed: int) -> np.ndarray:
+    return np.round(start + np.cumsum(np.random.default_rng(seed).random(ROWS) * 3.0))[None, None] % 99_999.0
+
+
+def test_a_slow_meter_is_filled_near_its_line_and_across_a_reset_by_its_last_value(slow_meter: ClosedForm) -> None:
+    assert slow_meter.kinds[3] is Kind.METER
+    cut, end_ms = windows(np.concatenate([series(ROWS, seed=2), meter(99_000.0, seed=10)], axis=1), 400)
+    observed = np.ones(cut.shape, np.bool_)
+    observed[:, 3, 10:14] = observed[:, 3, -1] = False
+    mean = slow_meter.fill(cut * observed, observed, end_ms).mean
+    error = np.abs(mean - cut)[:, 3]
+    reset = (np.diff(cut[:, 3], axis=1) < 0).any(axis=1)
+    across, after = cut[:, 3, 14] < cut[:, 3, 9], cut[:, 3, -1] < cut[:, 3, -2]
+    assert reset.sum() > across.sum() > 0
+    assert error[~across][:, 10:14].max() < 6.0
+    assert error[~reset][:, -1].mean() < 0.8 * (cut[:, 3, -1] - cut[:, 3, -2])[~reset].mean(), "it knows the usual rise"
+    assert error[~after][:, -1].max() < 4.0
+    np.testing.assert_array_equal(mean[across, 3, 10:14], np.tile(cut[across, 3, 9:10], (1, 4)))
+
+
+def test_a_mean_means_nothing_between_states_directions_and_readings_on_both_sides_of_a_reset() -> None:
+    kinds = (Kind.NUMBER, Kind.STATE, Kind.ANGLE, Kind.METER, Kind.CARRIED)
+    rising = np.tile(np.arange(6.0), (2, 5, 1))
+    rising[1, :, 3:] -= 3.0
+    found = unmixable(kinds, rising, np.ones(rising.shape, np.bool_))
+    assert found.tolist() == [[False, True, True, False, False], [False, True, True, True, False]]
 
 
 def holes(count: int) -> np.ndarray:
