@@ -158,7 +158,7 @@ def evaluate(
         scale: Turns errors back into sensor units.
         most: Most windows of a case, evenly spread over groups and time; 0: all.
         seed: Seed of the hidden cells.
-        form: A closed form, scored as the method `gaussian`.
+        form: A closed form, scored as the method `gaussian`. The method `model` has its values where it fills alone.
         times_ms: [R], of the windows' rows; needed with `form`.
 
     Returns:
@@ -166,6 +166,7 @@ def evaluate(
     """
     chosen = windows.spread(most)
     closed = None if form is None else closed_form.fill_of(form, scale)
+    apart_of = None if form is None else closed_form.apart_of(form, scale)
     results: dict[str, Any] = {}
     for number, case in enumerate(CASES):
         tallies = {name: Tally(len(sensors)) for name in [*fills, *(["gaussian"] if closed is not None else [])]}
@@ -173,11 +174,15 @@ def evaluate(
             values = windows.take(chosen[start : start + BATCH])
             rng = np.random.default_rng([seed, number, start])
             batch = hide(values, case.hide(rng, start, np.isfinite(values)))
-            if closed is not None and times_ms is not None:
+            found = {name: fill(batch.values, batch.observed) for name, fill in fills.items()}
+            if closed is not None and apart_of is not None and times_ms is not None:
                 end_ms = times_ms[windows.starts[chosen[start : start + BATCH]] + windows.window - 1]
-                tallies["gaussian"].add(closed(batch.values, batch.observed, end_ms), batch.truth, batch.hidden)
-            for name, fill in fills.items():
-                tallies[name].add(fill(batch.values, batch.observed), batch.truth, batch.hidden)
+                found["gaussian"] = closed(batch.values, batch.observed, end_ms)
+                apart = apart_of(batch.values, batch.observed)
+                if "model" in found and apart is not None:
+                    found["model"] = np.where(apart[:, :, None], found["gaussian"], found["model"])
+            for name, filled in found.items():
+                tallies[name].add(filled, batch.truth, batch.hidden)
         cells = int(next(iter(tallies.values())).count.sum())
         methods = {name: tally.summary(sensors, scale.std) for name, tally in tallies.items()}
         results[case.name] = {"label": case.label, "windows": len(chosen), "cells": cells, "methods": methods}

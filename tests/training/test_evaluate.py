@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from glaim_stream.imputers.baselines import interpolation, last_value
+from glaim_stream.imputers.gaussian.fit import fit as fit_series
 from training.checkpoint import Checkpoint
 from training.config import build
 from training.data.outages import Bools
@@ -52,6 +53,24 @@ def test_a_perfect_method_scores_zero_and_all_methods_fill_the_same_cells() -> N
         assert case["cells"] == sum(row["cells"] for row in case["methods"]["mean"]["sensors"].values())
     assert report["edge_one"]["cells"] == 40
     assert report["edge_all"]["cells"] == 80
+
+
+def test_a_valve_has_the_closed_form_s_values_as_it_has_in_a_stream() -> None:
+    rng = np.random.default_rng(2)
+    level, valve = rng.standard_normal(700).cumsum() / 5, rng.integers(0, 2, 700).astype(np.float64)
+    rows = np.stack([level, valve])[None]
+    form = fit_series(
+        rows, np.ones(rows.shape, np.bool_), start_ms=0, step_ms=60_000, sensors=["level", "valve"], steps=24
+    ).form
+    scale = Scale(np.zeros(2), np.ones(2), np.zeros(2), np.ones(2))
+    windows, nine = WindowSet(rows.astype(np.float32), 24), {"model": lambda v, o: np.where(o, v, np.float32(9))}
+    times_ms = 60_000 * np.arange(700)
+    for case in evaluate(
+        windows, nine, ["level", "valve"], scale, most=40, seed=1, form=form, times_ms=times_ms
+    ).values():
+        model, gaussian = (case["methods"][name]["sensors"] for name in ("model", "gaussian"))
+        assert model["valve"] == gaussian["valve"]
+        assert model["level"]["mae"] > 1.5 * gaussian["level"]["mae"]
 
 
 def test_the_same_seed_hides_the_same_cells() -> None:
