@@ -62,7 +62,7 @@ def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
     gaps = gap_lengths(np.isnan(usable(group.values)))
     longest = LONGEST_GAP if max_gap is None else max_gap
     short = gaps <= longest
-    line = lines(values, observed, fitted.meters)
+    line = lines(values, observed, fitted.kinds)
     mean, deviation = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
     if fitted.forms and holes.any():
         wanted = holes & short if max_gap is not None else holes

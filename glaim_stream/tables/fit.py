@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import ModelError, SettingsError, listed
 from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.gaussian.kinds import Kind
+from glaim_stream.imputers.gaussian.kinds import Kind, errors_of
 from glaim_stream.imputers.gaussian.report import Report
 from glaim_stream.imputers.limits import Limits, limits_of
 from glaim_stream.tables.closed_form import fit_form, spread_of
@@ -193,13 +193,13 @@ def _scored(
     columns: list[tuple[NDArray[Any], ...]] = []
     for group, values, cells in zip(groups, series, hidden, strict=True):
         known = np.where(cells, np.nan, values)
-        line = lines(known, ~np.isnan(known), fitted.meters)
+        line = lines(known, ~np.isnan(known), fitted.kinds)
         mean, spread = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
         if fitted.forms and cells.any():
             mean, spread = fitted.answers(known, int(group.times_ms[0]), cells)
         scored = cells & np.isfinite(line.values)
         mean = fitted.limits.keep(np.where(np.isnan(mean), line.values, mean))
-        errors = np.abs(mean - values), np.abs(line.values - values)
+        errors = (np.abs(errors_of(fitted.kinds, each, values)) for each in (mean, line.values))
         columns.append((np.nonzero(scored)[0], *(each[scored] for each in (*errors, spread, line.scale))))
         if progress is not None:
             progress("trying", len(columns), len(groups))
@@ -216,22 +216,20 @@ def _chosen(
     by_form, form_width, line_width = fitted.by_form.copy(), fitted.form_width.copy(), fitted.line_width.copy()
     errors, line_errors = np.full(count, np.nan), np.full(count, np.nan)
     cells = np.zeros(count, np.int64)
-    kinds = fitted.kinds
     for sensor in range(count):
         mine = place == sensor
         cells[sensor] = mine.sum()
         if not mine.any():
             continue
         errors[sensor], line_errors[sensor] = form_error[mine].mean(), line_error[mine].mean()
-        # A value between two states, or two directions, means nothing, even where it is the nearer one. That of a
-        # carried sensor is the line's.
-        kind = kinds.get(fitted.sensors[sensor])
-        better = kind is not Kind.CARRIED and errors[sensor] <= line_errors[sensor]
-        by_form[sensor] &= kind in (Kind.STATE, Kind.ANGLE) or bool(better)
+        same = fitted.kinds[sensor] in (Kind.STATE, Kind.ANGLE, Kind.CARRIED)  # the form has the values of `lines`
+        by_form[sensor] &= not same and bool(errors[sensor] <= line_errors[sensor])
         if cells[sensor] >= _LEAST_HIDDEN:
             usable_line = mine & (scale > 0) & np.isfinite(scale)
             if usable_line.any():
-                line_width[sensor] = np.quantile(line_error[usable_line] / scale[usable_line], 0.9)
+                ratios = line_error[usable_line] / scale[usable_line]
+                # A valve that rarely moves is not certain to be where it was.
+                line_width[sensor] = np.quantile(ratios, 0.9) or np.sqrt(np.mean(ratios**2))
             usable_form = mine & (deviation > 0)
             if usable_form.sum() >= _LEAST_HIDDEN:
                 ratio = float(np.quantile(form_error[usable_form] / deviation[usable_form], 0.9))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.imputers.gaussian.kinds import Kind, meters_of
+from glaim_stream.imputers.gaussian.kinds import Kind
 from glaim_stream.imputers.gaussian.report import Report
 from glaim_stream.imputers.limits import Limits
 from glaim_stream.tables.central import answers_of_all
@@ -91,26 +92,19 @@ class Fitted:
     def methods(self) -> NDArray[np.uint8]:
         """Code of the method that fills each sensor's holes, as a rule, uint8 [C]."""
         out = np.full(len(self.sensors), Method.INTERPOLATION, np.uint8)
-        kinds = self.kinds
-        for place in np.flatnonzero(self.by_form):
-            carried = kinds[self.sensors[place]] in (Kind.STATE, Kind.ANGLE)
-            out[place] = Method.LAST_VALUE if carried else self.form_methods[place]
-        return out
+        out[[kind is Kind.STATE for kind in self.kinds]] = Method.LAST_VALUE
+        return np.where(self.by_form, self.form_methods, out)
 
     @property
     def form_methods(self) -> NDArray[np.uint8]:
         """Code of the form of each sensor, uint8 [C]."""
         return np.where(self.trained, np.uint8(Method.MODEL), np.uint8(Method.GAUSSIAN))
 
-    @property
-    def meters(self) -> Bools:
-        """Which sensors only rise until they are reset, bool [C]."""
-        return meters_of([self.kinds.get(name) for name in self.sensors])
-
-    @property
-    def kinds(self) -> dict[str, Kind]:
-        """Kinds of the sensors of the forms."""
-        return {name: kind for form in self.forms for name, kind in zip(form.sensors, form.kinds, strict=True)}
+    @cached_property
+    def kinds(self) -> tuple[Kind | None, ...]:
+        """Kinds of the C sensors; None for those of no form."""
+        known = {name: kind for form in self.forms for name, kind in zip(form.sensors, form.kinds, strict=True)}
+        return tuple(known.get(name) for name in self.sensors)
 
     def answers(self, values: Doubles, start_ms: int, wanted: Bools) -> tuple[Doubles, Doubles]:
         """Return means and deviations of the forms [C, N] in cells that are wanted; NaN elsewhere, and if declined.

@@ -1,14 +1,14 @@
-"""Interpolation of whole series, and how far its answers are from readings."""
+"""What the readings before and after say over whole series, and how far such answers are from readings."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.imputers.baselines import interpolation
-from glaim_stream.imputers.gaussian.kinds import carried_value, falling
+from glaim_stream.imputers.gaussian.kinds import Kind, meters_of, resets, simple_value
 from glaim_stream.vocabulary import Method
 
 Bools = NDArray[np.bool_]
@@ -22,8 +22,8 @@ class Lines:
     """Lines between the readings of C series of N steps, all arrays [C, N].
 
     values: NaN for a series without a reading.
-    method: INTERPOLATION between two readings, LAST_VALUE before the first and after the last one and across a
-        meter's reset, NONE without any.
+    method: INTERPOLATION between two readings; LAST_VALUE before the first and after the last one, for states, and
+        across a meter's reset; NONE without any.
     scale: deviation of a random walk of steps of deviation 1 from the line; 0 at readings, infinite without any and
         across a reset.
     """
@@ -33,13 +33,13 @@ class Lines:
     scale: Doubles
 
 
-def lines(values: Doubles, observed: Bools, meters: Bools | None = None) -> Lines:
-    """Draw lines.
+def lines(values: Doubles, observed: Bools, kinds: Sequence[Kind | None]) -> Lines:
+    """Draw lines, or what stands for them by the sensors' kinds.
 
     Args:
         values: float64 [C, N]; ignored where not observed.
         observed: bool [C, N].
-        meters: bool [C], sensors that only rise: where the next reading is below the last one, a meter was reset.
+        kinds: of the C sensors; None: not known, as of a number.
     """
     left, right = distances(observed)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -51,12 +51,10 @@ def lines(values: Doubles, observed: Bools, meters: Bools | None = None) -> Line
     method = np.where(both, np.uint8(Method.INTERPOLATION), np.uint8(Method.LAST_VALUE))
     method = np.where(some, method, np.uint8(Method.NONE))
     known = np.where(observed, values, 0.0)
-    drawn = interpolation(known, observed)
-    if meters is not None and meters.any():
-        reset = meters[:, None] & falling(known, observed) & ~observed
-        drawn = np.where(reset, carried_value(known, observed), drawn)
-        method, scale = np.where(reset, np.uint8(Method.LAST_VALUE), method), np.where(reset, np.inf, scale)
-    return Lines(drawn, method, scale)
+    reset = meters_of(kinds)[:, None] & resets(known, observed)
+    kept = some & (reset | np.array([kind is Kind.STATE for kind in kinds], np.bool_)[:, None])
+    method, scale = np.where(kept, np.uint8(Method.LAST_VALUE), method), np.where(reset, np.inf, scale)
+    return Lines(simple_value(kinds, known, observed), method, scale)
 
 
 def distances(observed: Bools) -> tuple[Doubles, Doubles]:

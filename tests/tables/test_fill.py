@@ -86,6 +86,26 @@ def test_a_meter_has_its_last_value_across_a_reset_and_its_line_elsewhere(start)
     assert (found.upper[2] >= meter)[hole].mean() > 0.8
 
 
+def test_long_gaps_of_a_valve_and_a_direction_have_states_and_directions_too():
+    """They are longer than a window of the form."""
+    rng = np.random.default_rng(8)
+    valve = (np.cumsum(rng.random(800) < 0.03) % 2).astype(np.float64)
+    wind = (350.0 + 30.0 * np.sin(np.arange(800) / 60) + rng.normal(0, 4, 800)) % 360.0
+    truth = np.vstack([series(800, 1), valve[None], wind[None]])
+    holes = with_holes(truth, 0.05)
+    holes[1, 300:340] = holes[2, 400:440] = np.nan
+    result = fill_groups([group(holes)], sensors=names(3))
+    found, hole = result.groups[0], np.isnan(holes)
+    assert set(found.values[1][hole[1]]) == {0.0, 1.0}
+    assert (found.method[1][hole[1]] == Method.LAST_VALUE).all()
+    assert (found.lower[1] < found.upper[1])[hole[1]].all()
+    error = np.abs((found.values[2] - wind + 180.0) % 360.0 - 180.0)
+    assert error[hole[2]].max() < 30.0
+    assert result.expected_error["s2"] < 6.0
+    assert result.chosen["s1"] == "last_value"
+    assert result.chosen["s2"] == "interpolation"
+
+
 def test_readings_that_mostly_rest_are_on_the_line_between_two_and_said_to_be():
     rng = np.random.default_rng(6)
     rain = np.where(rng.random(800) < 0.05, rng.exponential(2.0, 800), 0.0)

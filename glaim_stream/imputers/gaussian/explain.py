@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import ModelError, WindowShapeError
 from glaim_stream.imputers.gaussian.form import LARGEST, ClosedForm
-from glaim_stream.imputers.gaussian.kinds import Kind, carries
+from glaim_stream.imputers.gaussian.kinds import Kind, around, carries
 from glaim_stream.imputers.gaussian.tiles import tiles_of
 from glaim_stream.imputers.gaussian.variant import Variant
 
@@ -159,11 +159,15 @@ def _exact(form: ClosedForm, window: _Window, sensor: int, step: int) -> _Parts 
         places, basis = [int(before[-1] if len(before) else seen[0])], CARRIED
         kind, between = form.kinds[sensor], len(before) > 0 and len(after) > 0
         rises = between and row[after[0]] >= row[before[-1]]
-        if (kind is Kind.CARRIED and between) or (kind is Kind.METER and rises):
+        if (kind in (Kind.CARRIED, Kind.ANGLE) and between) or (kind is Kind.METER and rises):
             places, basis = [int(before[-1]), int(after[0])], LINE
             way = (step - places[0]) / (places[1] - places[0])
             shares = [1.0 - way, way]
     base, contributions = 0.0, np.zeros(window.values.shape)
+    if basis == LINE and form.kinds[sensor] is Kind.ANGLE:  # whole turns, so that the parts have the angle as their sum
+        first, last = row[places]
+        straight = shares[0] * first + shares[1] * last
+        base = float((first + shares[1] * around(last - first)) % 360.0 - straight)
     for place, share in zip(places, shares, strict=True):
         if window.observed[sensor, place]:
             contributions[sensor, place] += share * window.values[sensor, place]

@@ -293,7 +293,7 @@ def _corrected(form: ClosedForm, found: Mapping[str, Check], validation: Validat
             validation.choices += 1
             if np.abs(error[cells]).mean() > np.abs(last[cells]).mean():
                 kinds[place] = Kind.CARRIED
-        simple = line if kinds[place] in (Kind.CARRIED, Kind.METER) else last
+        simple = last if kinds[place] is Kind.NUMBER else line
         carried[place] = np.sqrt(np.mean(simple[cells] ** 2)) * np.median(validation.unit[:, place])
     ratios, weight = [], []
     for each in found.values():

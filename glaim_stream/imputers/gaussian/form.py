@@ -268,9 +268,10 @@ class ClosedForm:
         np.copyto(deviation, 0.0, where=exact)
         carried = carries(self.kinds, values, complete)
         if carried.any():
-            simple = simple_value(self.kinds, values, complete)[:, :, kept]
+            some = np.flatnonzero(carried.any(axis=0))
+            simple = simple_value([self.kinds[sensor] for sensor in some], values[:, some], complete[:, some])
             hole = carried[:, :, None] & ~exact
-            mean = np.where(hole, simple, mean)
+            mean[:, some] = np.where(hole[:, some], simple[:, :, kept], mean[:, some])
             deviation = np.where(hole, self.carried_deviation[:, None], deviation)
         np.copyto(deviation, np.nan, where=np.isnan(mean))
         return mean, deviation, without

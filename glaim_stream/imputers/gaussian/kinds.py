@@ -2,14 +2,15 @@
 
     number  filled by the closed form
     state   a few distinct values, such as a valve's: a fill between two of them means nothing
-    angle   a direction in degrees that runs through 360: the middle of 359 and 1 is not 180
+    angle   a direction in degrees that runs through 360: the middle of 359 and 1 is 0
     meter   rises only, and may start again: no line leads across a reset
     carried the closed form is worse than the last value on validation windows, as with rain that is mostly 0
 
-Holes of states and angles get the last value before them (or the first one after). Those of carried sensors do where no
-reading follows; between two readings they get the line between them, which on Beijing's rain has two thirds of the last
-value's squared error. So do those of a meter in windows with a reset; across the reset itself they get the last value.
-States and angles without an observed cell in the window are declined.
+Holes of states get the last value before them (or the first one after), those of angles a direction on the shorter arc
+between two readings. Those of carried sensors are on the line between two readings, which on Beijing's rain has two
+thirds of the last value's squared error, and so are those of a meter in windows with a reset; across the reset itself
+they get the last value. Where no reading follows, all get the last one. States and angles without an observed cell in
+the window are declined.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ Bools = NDArray[np.bool_]
 _MOST_STATES = 5
 _READINGS_PER_STATE = 20
 _LEAST_READINGS = 100
+_TURN = 360.0
 _RESET = 0.5  # of a meter's range; a smaller fall is noise
 
 
@@ -41,7 +43,8 @@ class Kind(StrEnum):
     CARRIED = "carried"
 
 
-_STEPPED = (Kind.STATE, Kind.ANGLE)  # a value between two of them means nothing
+_APART = (Kind.STATE, Kind.ANGLE)  # a weighted mean of two of them means nothing
+_LAST_MATTERS = (Kind.STATE, Kind.ANGLE, Kind.METER)
 
 
 def kind_of(values: Doubles, observed: Bools) -> Kind:
@@ -60,10 +63,9 @@ def kind_of(values: Doubles, observed: Bools) -> Kind:
     span = distinct[-1] - distinct[0]
     changes = _changes(values, observed)
     turns = np.abs(changes) > 180.0
-    if distinct[0] >= 0.0 and distinct[-1] <= 360.0 and span > 270.0 and turns.mean() > 0.001:
-        shorter = np.abs((changes[turns] + 180.0) % 360.0 - 180.0)
-        if np.median(shorter) < 90.0:
-            return Kind.ANGLE
+    degrees = distinct[0] >= 0.0 and distinct[-1] <= _TURN and span > 270.0
+    if degrees and turns.mean() > 0.001 and np.median(np.abs(around(changes[turns]))) < 90.0:
+        return Kind.ANGLE
     falls = changes[changes < 0]
     resets = len(falls) <= 0.01 * len(changes) and falls.max(initial=-np.inf) < -_RESET * span
     if resets and (changes > 0).mean() > 0.5:
@@ -73,13 +75,13 @@ def kind_of(values: Doubles, observed: Bools) -> Kind:
 
 def carries(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
     """Return which sensors of which windows [n, C] are filled with `simple_value`."""
-    always = np.array([kind in (*_STEPPED, Kind.CARRIED) for kind in kinds], np.bool_)
+    always = np.array([kind in (*_APART, Kind.CARRIED) for kind in kinds], np.bool_)
     return always | _broken(kinds, values, observed)
 
 
 def unmixable(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
     """Return which sensors of which windows [n, C] have values between which a mean means nothing."""
-    always = np.array([kind in _STEPPED for kind in kinds], np.bool_)
+    always = np.array([kind in _APART for kind in kinds], np.bool_)
     return always | _broken(kinds, values, observed)
 
 
@@ -104,13 +106,22 @@ def _broken(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
     return out
 
 
-def simple_value(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Doubles:
-    """Return the line between two readings for carried sensors and meters, else `carried_value`; values [n, C, T]."""
-    out = carried_value(values, observed)
-    meters, lined = meters_of(kinds), np.array([kind in (Kind.METER, Kind.CARRIED) for kind in kinds], np.bool_)
-    if lined.any():
-        line = interpolation(values[:, lined], observed[:, lined])
-        out[:, lined] = np.where(meters[lined, None] & falling(values, observed)[:, lined], out[:, lined], line)
+def simple_value(kinds: Sequence[Kind | None], values: Doubles, observed: Bools) -> Doubles:
+    """Return what the readings before and after each cell say by the sensor's kind, values [..., C, T].
+
+    The last reading (or the first one after it) for a state, a place on the shorter arc for an angle, and one on the
+    line for others; for a meter the last reading where the next one is smaller. NaN without a reading.
+    """
+    out = interpolation(values, observed)
+    state, angle, meter = (np.array([each is kind for each in kinds], np.bool_) for kind in _LAST_MATTERS)
+    if (state | angle | meter).any():
+        last = carried_value(values, observed)
+        kept = state[:, None] | (meter[:, None] & resets(values, observed))
+        out = np.where(kept, last, out)
+        direction = last[..., angle, :]
+        turning = np.unwrap(direction, period=_TURN)
+        arc = interpolation(turning, observed[..., angle, :])
+        out[..., angle, :] = np.where(arc == turning, direction, arc % _TURN)
     return out
 
 
@@ -119,11 +130,23 @@ def meters_of(kinds: Sequence[Kind | None]) -> Bools:
     return np.array([kind is Kind.METER for kind in kinds], np.bool_)
 
 
-def falling(values: Doubles, observed: Bools) -> Bools:
-    """Return the cells [..., T] between two readings of which the later one is the smaller one."""
+def around(differences: Doubles) -> Doubles:
+    """Return differences of two angles, degrees, by the shorter way: in -180 to 180."""
+    return (differences + _TURN / 2) % _TURN - _TURN / 2
+
+
+def errors_of(kinds: Sequence[Kind | None], filled: Doubles, truth: Doubles) -> Doubles:
+    """Return filled less true values [..., C, T], those of angles by the shorter way."""
+    angle = np.array([kind is Kind.ANGLE for kind in kinds], np.bool_)
+    errors = filled - truth
+    return np.where(angle[:, None], around(errors), errors) if angle.any() else errors
+
+
+def resets(values: Doubles, observed: Bools) -> Bools:
+    """Return the cells [..., T] between two readings of which the later one is smaller: a meter was reset there."""
     before = last_value(values, observed)
     after = last_value(values[..., ::-1], observed[..., ::-1])[..., ::-1]
-    return after < before
+    return ~observed & (after < before)
 
 
 def carried_value(values: Doubles, observed: Bools) -> Doubles:

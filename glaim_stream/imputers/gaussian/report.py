@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.imputers.baselines import interpolation
 from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.gaussian.kinds import Kind, carried_value
+from glaim_stream.imputers.gaussian.kinds import Kind, carried_value, errors_of, simple_value
 from glaim_stream.imputers.gaussian.search import Validation
 
 Doubles = NDArray[np.float64]
@@ -47,7 +46,8 @@ class Report:
 class Check:
     """Answers of a closed form at the hidden cells of one case, flat over the cells.
 
-    error, deviation: of the form, in units; last, line: errors of last value and interpolation.
+    error, deviation: of the form, in units; last, line: errors of the last value, and of the line between two readings
+        or what stands for it (`kinds.simple_value`).
     sensor: int64, whose cell it is.
     """
 
@@ -65,15 +65,11 @@ def check(form: ClosedForm, validation: Validation) -> dict[str, Check]:
         seen = windows.observed & ~hidden
         filled = form.fill(windows.values, seen, windows.end_ms)
         known = np.where(seen, windows.values, np.nan)
-        last, line = carried_value(known, seen), interpolation(windows.values, seen)
+        last, line = carried_value(known, seen), simple_value(form.kinds, windows.values, seen)
         usable = hidden & np.isfinite(filled.mean) & np.isfinite(last)
         unit = np.broadcast_to(validation.unit[:, :, None], hidden.shape)[usable]
-        truth = windows.values[usable]
-        found[case] = Check(
-            (filled.mean[usable] - truth) / unit,
-            filled.deviation[usable] / unit,
-            (last[usable] - truth) / unit,
-            (line[usable] - truth) / unit,
-            np.nonzero(usable)[1],
+        error, last, line = (
+            errors_of(form.kinds, each, windows.values)[usable] / unit for each in (filled.mean, last, line)
         )
+        found[case] = Check(error, filled.deviation[usable] / unit, last, line, np.nonzero(usable)[1])
     return found

@@ -310,6 +310,20 @@ def test_a_meter_s_value_is_on_the_line_but_across_a_reset_the_last_reading(plai
         require_sum(found, (cut[0], observed, int(end_ms[0])), found.value)
 
 
+def test_a_direction_s_parts_have_the_angle_on_the_shorter_arc_as_their_sum(plain: ClosedForm) -> None:
+    form = dataclasses.replace(plain, kinds=(Kind.NUMBER, Kind.ANGLE, Kind.NUMBER))
+    cut, end_ms = windows(series(seed=2), 1)
+    observed = np.ones(cut[0].shape, np.bool_)
+    observed[1, 4:7] = False
+    for before, after, value in ((350.0, 30.0, 0.0), (30.0, 350.0, 20.0), (90.0, 130.0, 100.0)):
+        cut[0, 1, 3], cut[0, 1, 7] = before, after
+        found = explain(form, cut[0], observed, int(end_ms[0]), 1, 4)
+        assert found is not None
+        assert found.basis == LINE
+        assert found.value == pytest.approx(value, abs=1e-9)
+        require_sum(found, (cut[0], observed, int(end_ms[0])), found.value)
+
+
 @pytest.mark.parametrize("span", [8, 13])
 def test_values_of_shorter_windows_have_their_sum_too(span: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit_module, "span_for", lambda sensors, steps: span)

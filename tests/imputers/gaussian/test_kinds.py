@@ -7,7 +7,7 @@ import pytest
 
 from glaim_stream.imputers.gaussian.fit import Fitted
 from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.gaussian.kinds import Kind, kind_of, unmixable
+from glaim_stream.imputers.gaussian.kinds import Kind, errors_of, kind_of, simple_value, unmixable
 from tests.imputers.gaussian.samples import STEPS, fitted, series, windows
 
 ROWS = 2000
@@ -129,6 +129,30 @@ def test_the_fill_of_a_valve_is_a_state_and_that_of_a_direction_never_its_opposi
     cut[:, 4] = np.where(np.arange(STEPS) % 2, 359.0, 1.0)
     mean = fit_of_plant.form.fill(cut, observed, end_ms).mean[:, 4]
     assert (np.abs((mean + 180.0) % 360.0 - 180.0) <= 1.0).all()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "between"),
+    [(350.0, 20.0, [357.5, 5.0, 12.5]), (10.0, 330.0, [0.0, 350.0, 340.0]), (80.0, 120.0, [90.0, 100.0, 110.0])],
+)
+def test_a_direction_lies_on_the_shorter_arc_between_two_readings(
+    before: float, after: float, between: list[float]
+) -> None:
+    row = np.array([np.nan, before, 0, 0, 0, after, 0, 0])
+    observed = np.array([False, True, False, False, False, True, False, False])
+    found = simple_value([Kind.ANGLE], np.where(observed, row, 0.0)[None], observed[None])[0]
+    np.testing.assert_allclose(found[2:5], between, atol=1e-9)
+    assert (found[0], *found[6:]) == (before, after, after)
+
+
+def test_a_full_turn_is_kept_where_it_was_read() -> None:
+    values, observed = np.array([[360.0, 0.0, 360.0, 0.0]]), np.array([[True, False, True, False]])
+    assert simple_value([Kind.ANGLE], values, observed).tolist() == [[360.0] * 4]
+
+
+def test_errors_of_directions_go_the_shorter_way() -> None:
+    filled, truth = np.array([[359.0, 1.0, 90.0], [359.0, 1.0, 90.0]]), np.array([[1.0, 359.0, 100.0]] * 2)
+    assert errors_of([Kind.ANGLE, Kind.NUMBER], filled, truth).tolist() == [[-2, 2, -10], [358, -358, -10]]
 
 
 def test_a_valve_that_is_silent_all_the_time_is_declined(fit_of_plant: Fitted) -> None:
