@@ -247,7 +247,11 @@ def of_factors(values: Doubles, count: int) -> tuple[Fill, int]:
     plain = base.variants[0]
     validated = series.rows(cut, series.steps).windows(STEPS, CONSTANTS.search_windows)
     validation = Validation(
-        validated, np.ones((len(validated), len(values))), 1.0, np.ones((len(validated), STEPS), np.bool_)
+        validated,
+        np.ones((len(validated), len(values))),
+        1.0,
+        np.ones((len(validated), STEPS), np.bool_),
+        np.ones(len(values)),
     )
     candidate = Candidate(plain.name, plain.transform, Moments(1, 1), None, STEP_MS)
 

@@ -7,8 +7,9 @@ The errors are those of the probe cells (glaim_stream.windows.probes), pooled ov
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +64,11 @@ class Answers:
 
     def __len__(self) -> int:
         return len(self.step)
+
+    def slice(self, start: int, stop: int) -> Answers:
+        """Cells `[start, stop)`."""
+        columns: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        return Answers(**{name: None if column is None else column[start:stop] for name, column in columns.items()})
 
     @classmethod
     def none(cls, experts: int = WITHOUT_FORM) -> Answers:

@@ -13,7 +13,6 @@ stretch, which is all that the experts remember; and where the closed form decli
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from typing import Protocol
 
 import numpy as np
@@ -159,7 +158,6 @@ def _answers(
     found = {}
     for probe in probes:
         step = int(probe.step[0])
-        here = slice(*np.searchsorted(every.step, [step, step + 1]).tolist())
-        columns = {column.name: getattr(answers, column.name)[here] for column in fields(ProbeAnswers)}
-        found[step] = ProbeAnswers(**columns), every.truth[here]
+        start, stop = np.searchsorted(every.step, [step, step + 1]).tolist()
+        found[step] = answers.slice(start, stop), every.truth[start:stop]
     return found

@@ -47,6 +47,7 @@ Bools = NDArray[np.bool_]
 _LEAST_WINDOWS = 2  # of rows, for a fit
 _WITH_VALIDATION = 4
 _VALIDATION_SHARE = 0.2
+_HARDLY_BETTER = 0.9  # of the line's errors
 _NINETY = 1.6449  # deviations to each side that a normal distribution's 90 % band has
 _WITHOUT_VALIDATION = 1.5  # calibration: an unchecked band had better be too wide
 
@@ -121,22 +122,38 @@ def fit(
     validation = _validation(series, cut, lookback, steps, kinds)
     scarce = len(values) * cut < CONSTANTS.most_rows_per_cell * len(sensors) * span
     distances = CONSTANTS.distances if len(sensors) > 1 and (span < steps or scarce) else (0.0,)
-    candidates = {
-        name: Candidate(name, transform, Moments(len(sensors), span), phase, step_ms, distances=distances)
-        for name, transform in transforms(training, windows, phase, meters_of(kinds)).items()
-        if name == PLAIN or not only_plain
-    }
-    if validation is None:
-        candidates[PLAIN].constants = CONSTANTS.few_rows
-    elif span < steps and len(sensors) > 1:
-        candidates[PLAIN].distance = CONSTANTS.default_distance
-    candidates[PLAIN].add(windows)
-    weights = {PLAIN: 1.0} if validation is None else _chosen(candidates, windows, validation, span)
-    form = choose_levels(_form(candidates, weights, windows, training, sensors, steps, kinds), validation)
+    transformed = transforms(training, windows, phase, meters_of(kinds))
+
+    def attempt(
+        kinds: tuple[Kind, ...], before: Candidate | None = None
+    ) -> tuple[dict[str, Candidate], dict[str, float], ClosedForm]:
+        candidates = {
+            name: Candidate(name, transform, Moments(len(sensors), span), phase, step_ms, distances=distances)
+            for name, transform in transformed.items()
+            if name == PLAIN or not only_plain
+        }
+        if validation is None:
+            candidates[PLAIN].constants = CONSTANTS.few_rows
+        elif span < steps and len(sensors) > 1:
+            candidates[PLAIN].distance = CONSTANTS.default_distance
+        if before is not None:
+            candidates[PLAIN].constants = before.constants
+        candidates[PLAIN].add(windows)
+        weights = {PLAIN: 1.0} if validation is None else _chosen(candidates, windows, validation, span)
+        form = choose_levels(_form(candidates, weights, windows, training, sensors, steps, kinds), validation)
+        return candidates, weights, form
+
+    candidates, weights, form = attempt(kinds)
     errors: dict[str, dict[str, float]] = {}
     if validation is not None:
         found = check(form, validation)
         form = _corrected(form, found, validation, carry=not only_numbers)
+        weight = None if only_numbers else _other_weight(found, form.kinds)
+        if weight is not None:
+            validation = dataclasses.replace(validation, weight=weight)
+            candidates, weights, form = attempt(form.kinds, candidates[PLAIN])
+            found = check(form, validation)
+            form = _corrected(form, found, validation, carry=True)
         errors = _errors(found, form.kinds) | validation.by_variant
     recent = choose_recent(form, validation).variants[0].recent
     known = training if training_rows is not None else series
@@ -208,7 +225,10 @@ def _validation(series: Series, cut: int, lookback: int, steps: int, kinds: tupl
     unseen = windows.end_ms[:, None] - series.step_ms * np.arange(steps - 1, -1, -1) >= first_ms
     if not (windows.observed & unseen[:, None, :]).any():
         return None
-    return Validation(windows, training.deviations()[windows.group], independent, unseen)
+    weight = np.array([kind not in (Kind.STATE, Kind.ANGLE) for kind in kinds], np.float64)
+    if not weight.any():
+        weight[:] = 1.0
+    return Validation(windows, training.deviations()[windows.group], independent, unseen, weight)
 
 
 def _chosen(candidates: dict[str, Candidate], windows: Windows, validation: Validation, span: int) -> dict[str, float]:
@@ -307,6 +327,31 @@ def _corrected(form: ClosedForm, found: Mapping[str, Check], validation: Validat
         place = int(np.searchsorted(share, 0.9 * share[-1]))
         calibration = max(float(np.concatenate(ratios)[order][place]) / _NINETY, 1e-3)
     return dataclasses.replace(form, kinds=tuple(kinds), calibration=calibration, carried_deviation=carried)
+
+
+def _other_weight(found: Mapping[str, Check], kinds: Sequence[Kind]) -> Doubles | None:
+    """Return other weights of the sensors' errors, if errors of some have chosen for others; None: they have not.
+
+    Errors of rain are as large as its deviation, and those of a temperature a twentieth of its own. So those of
+    sensors that are carried after all do not count any more. All others are measured in deviations of their line's
+    errors where one is filled hardly better than by its line, and worse than by it or with most of all squared errors.
+    """
+    sensor = np.concatenate([each.sensor for each in found.values()])
+    error, line = (
+        np.abs(np.concatenate([getattr(each, name) for each in found.values()])) for name in ("error", "line")
+    )
+    filled = np.array([kind in (Kind.NUMBER, Kind.METER) for kind in kinds], np.bool_)
+    most = 0.5 * np.sum(error[filled[sensor]] ** 2)
+    by_line, ruled = np.zeros(len(kinds)), False
+    for place in np.flatnonzero(filled).tolist():
+        cells = sensor == place
+        if line[cells].any():
+            left = error[cells].mean() / line[cells].mean()
+            ruled |= bool(left > 1.0 or (left > _HARDLY_BETTER and np.sum(error[cells] ** 2) > most))
+            by_line[place] = 1.0 / np.sqrt(np.mean(line[cells] ** 2))
+    if ruled and filled.sum() > 1:
+        return by_line
+    return filled.astype(np.float64) if Kind.CARRIED in kinds and filled.any() else None
 
 
 def _errors(found: Mapping[str, Check], kinds: Sequence[Kind]) -> dict[str, dict[str, float]]:

@@ -156,6 +156,7 @@ class Validation:
     independent: number of windows that would not overlap.
     unseen: bool [n, T], steps that are no training rows; cells are hidden in these alone.
     unit: float64 [n, C], deviation of each window's group and sensor, in which errors are measured.
+    weight: float64 [C], factor of each sensor's errors; 0: those of the sensor do not choose.
     choices: number of alternatives that were compared so far.
     by_variant: mean squared errors by variant and case, once they are known.
     """
@@ -164,6 +165,7 @@ class Validation:
     unit: Doubles
     independent: float
     unseen: Bools
+    weight: Doubles
     choices: int = 0
     hidden: dict[str, Bools] = field(init=False)
     by_variant: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -172,16 +174,25 @@ class Validation:
         may = self.unseen[:, None, :]
         self.hidden = {case: hidden_cells(case, self.windows.observed) & may for case in CASES}
 
+    @property
+    def counted(self) -> Bools:
+        """Sensors whose errors choose, bool [C, 1]."""
+        return self.weight[:, None] > 0
+
     def errors(self, variant: Variant, candidate: Candidate, most: int) -> dict[str, Doubles]:
         """Return errors by case at the hidden cells of some windows, in units; NaN counts as 0 levels off."""
-        return {case: self._errors(variant, candidate, most, hidden, hidden) for case, hidden in self.hidden.items()}
+        return {
+            case: self._errors(variant, candidate, most, hidden, hidden & self.counted)
+            for case, hidden in self.hidden.items()
+        }
 
     def silent_error(self, variant: Variant, candidate: Candidate, most: int) -> float:
         """The logarithm of the mean squared error of a sensor that is silent for a window; 0 if nothing is hidden."""
         n, sensors, _ = self.windows.observed.shape
         silent = (np.arange(sensors) == np.arange(n)[:, None] % sensors)[:, :, None]  # another one in each window
         hidden = silent & self.windows.observed
-        error = self._errors(variant, candidate, most, hidden, hidden & self.unseen[:, None, :])
+        counted = hidden & self.unseen[:, None, :] & self.counted
+        error = self._errors(variant, candidate, most, hidden, counted)
         return float(np.log(np.mean(error**2) + 1e-12)) if len(error) else 0.0
 
     def _errors(
@@ -193,7 +204,7 @@ class Validation:
         values, bins = windows.values[every], candidate.bins(windows)
         observed = windows.observed[every] & ~hidden[every, :, -steps:]
         mean, _ = variant.fill(values, observed, None if bins is None else bins[every], with_deviation=False)
-        error = (mean - values) / self.unit[every][:, :, None]
+        error = (mean - values) / self.unit[every][:, :, None] * self.weight[:, None]
         found: Doubles = np.nan_to_num(error[counted[every, :, -steps:]], nan=1.0)
         return found
 
@@ -206,13 +217,13 @@ def log_error(errors: Mapping[str, Doubles]) -> float:
 
 
 def form_error(form: ClosedForm, validation: Validation, newest: int | None = None) -> float:
-    """`log_error` of a whole form at the hidden cells, or at those of the newest steps; NaN counts as 1 unit."""
+    """`log_error` of a whole form at the counted hidden cells, or those of the newest steps; NaN counts as 1 unit."""
     windows, kept, found = validation.windows, slice(0 if newest is None else -newest, None), {}
     for case, hidden in validation.hidden.items():
         seen = windows.observed & ~hidden
         filled = form.fill(windows.values, seen, windows.end_ms, newest=newest, with_deviation=False)
-        error = (filled.mean - windows.values[:, :, kept]) / validation.unit[:, :, None]
-        found[case] = np.nan_to_num(error[hidden[:, :, kept]], nan=1.0)
+        error = (filled.mean - windows.values[:, :, kept]) / validation.unit[:, :, None] * validation.weight[:, None]
+        found[case] = np.nan_to_num(error[(hidden & validation.counted)[:, :, kept]], nan=1.0)
     return log_error(found)
 
 
