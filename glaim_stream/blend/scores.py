@@ -67,8 +67,9 @@ class Answers:
 
     def slice(self, start: int, stop: int) -> Answers:
         """Cells `[start, stop)`."""
-        columns: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
-        return Answers(**{name: None if column is None else column[start:stop] for name, column in columns.items()})
+        whole: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        cut: dict[str, Any] = {name: None if column is None else column[start:stop] for name, column in whole.items()}
+        return Answers(**cut)
 
     @classmethod
     def none(cls, experts: int = WITHOUT_FORM) -> Answers:
