@@ -39,10 +39,11 @@ def errors_of(forms: Mapping[str, ClosedForm], series: Series, held: int, steps:
     """Return the errors of closed forms, interpolation and last value at hidden cells of the newest rows.
 
     Windows may begin before these rows, but no cell is hidden there. All methods are scored at the same cells. Where a
-    form declines, interpolation fills, as in the stream.
+    form declines, interpolation fills, as in the stream. States, directions, and meters that are reset in a window do
+    not count, unless there is nothing else: half a valve has the smaller squared error, and means nothing.
 
     Args:
-        forms: by the name of the method.
+        forms: by the name of the method; the first one knows the sensors' kinds.
         series: all rows.
         held: number of the newest rows that no form has seen.
         steps: T, of a window.
@@ -51,12 +52,17 @@ def errors_of(forms: Mapping[str, ClosedForm], series: Series, held: int, steps:
     since_ms = series.start_ms + (series.steps - held) * series.step_ms
     times_ms = windows.end_ms[:, None] - series.step_ms * np.arange(steps - 1, -1, -1)
     unit = series.rows(0, series.steps - held).deviations()[windows.group][:, :, None]
+    counted = windows.observed.copy()
+    first = next(iter(forms.values()), None)
+    apart = None if first is None else first.unmixable(windows.values, windows.observed)
+    if apart is not None and not apart.all():
+        counted &= ~apart[:, :, None]
     errors: Errors = {name: {} for name in (*forms, INTERPOLATION, LAST_VALUE)}
     for case in CASES:
         hidden = hidden_cells(case, windows.observed) & (times_ms >= since_ms)[:, None, :]
         seen = windows.observed & ~hidden
         last, line = carried_value(windows.values, seen), interpolation(windows.values, seen)
-        scored = hidden & np.isfinite(last)
+        scored = hidden & np.isfinite(last) & counted
         if not scored.any():
             continue
         answers = {INTERPOLATION: line, LAST_VALUE: last}

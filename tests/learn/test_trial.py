@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from glaim_stream.feed.plant import STEP_MS, simulate
 from glaim_stream.imputers.gaussian.fit import fit
 from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.gaussian.kinds import Kind
 from glaim_stream.imputers.gaussian.series import Series
 from glaim_stream.learn.trial import better, errors_of, held_out
 
@@ -65,6 +68,17 @@ def test_errors_have_the_unit_of_each_groups_deviation(form: ClosedForm) -> None
     one, other = (errors_of({}, series(values), HELD, WINDOW) for values in (VALUES, scaled))
     for method, cases in one.items():
         assert other[method] == pytest.approx(cases)
+
+
+def test_states_and_directions_do_not_count_unless_there_is_nothing_else(form: ClosedForm) -> None:
+    valve = dataclasses.replace(form, kinds=(Kind.NUMBER, Kind.STATE))
+    wild = VALUES.copy()
+    wild[:, 1] = np.random.default_rng(1).normal(size=wild[:, 1].shape) * 50.0
+    known, other = (errors_of({"new": valve}, series(values), HELD, WINDOW)["last value"] for values in (VALUES, wild))
+    assert known == other
+    assert known != errors_of({"new": form}, series(), HELD, WINDOW)["last value"]
+    both = dataclasses.replace(form, kinds=(Kind.ANGLE, Kind.STATE))
+    assert errors_of({"new": both}, series(), HELD, WINDOW)["last value"].keys() == known.keys()
 
 
 def test_better_means_a_lower_geometric_mean_over_the_cases() -> None:
