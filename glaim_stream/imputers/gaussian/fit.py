@@ -124,37 +124,35 @@ def fit(
     distances = CONSTANTS.distances if len(sensors) > 1 and (span < steps or scarce) else (0.0,)
     transformed = transforms(training, windows, phase, meters_of(kinds))
 
-    def attempt(
-        kinds: tuple[Kind, ...], before: Candidate | None = None
-    ) -> tuple[dict[str, Candidate], dict[str, float], ClosedForm]:
+    def attempt(kinds: tuple[Kind, ...], validation: Validation | None, before: _Attempt | None = None) -> _Attempt:
         candidates = {
             name: Candidate(name, transform, Moments(len(sensors), span), phase, step_ms, distances=distances)
             for name, transform in transformed.items()
             if name == PLAIN or not only_plain
         }
-        if validation is None:
+        if before is not None:
+            candidates[PLAIN].constants = before.candidates[PLAIN].constants
+        elif validation is None:
             candidates[PLAIN].constants = CONSTANTS.few_rows
         elif span < steps and len(sensors) > 1:
             candidates[PLAIN].distance = CONSTANTS.default_distance
-        if before is not None:
-            candidates[PLAIN].constants = before.constants
         candidates[PLAIN].add(windows)
         weights = {PLAIN: 1.0} if validation is None else _chosen(candidates, windows, validation, span)
         form = choose_levels(_form(candidates, weights, windows, training, sensors, steps, kinds), validation)
-        return candidates, weights, form
-
-    candidates, weights, form = attempt(kinds)
-    errors: dict[str, dict[str, float]] = {}
-    if validation is not None:
+        if validation is None:
+            return _Attempt(candidates, weights, form, None, {})
         found = check(form, validation)
         form = _corrected(form, found, validation, carry=not only_numbers)
-        weight = None if only_numbers else _other_weight(found, form.kinds)
-        if weight is not None:
-            validation = dataclasses.replace(validation, weight=weight)
-            candidates, weights, form = attempt(form.kinds, candidates[PLAIN])
-            found = check(form, validation)
-            form = _corrected(form, found, validation, carry=True)
-        errors = _errors(found, form.kinds) | validation.by_variant
+        return _Attempt(candidates, weights, form, validation, found)
+
+    best = attempt(kinds, validation)
+    weight = None if validation is None or only_numbers else _other_weight(best.found, best.form.kinds)
+    if validation is not None and weight is not None:
+        other = attempt(best.form.kinds, dataclasses.replace(validation, weight=weight), best)
+        if _gain(best, other) > -np.log(1.0 - CONSTANTS.least_gain):
+            best = other
+    candidates, weights, form, validation = best.candidates, best.weights, best.form, best.validation
+    errors = {} if validation is None else _errors(best.found, form.kinds) | validation.by_variant
     recent = choose_recent(form, validation).variants[0].recent
     known = training if training_rows is not None else series
     everything = _continuous(kinds, known.windows(span, CONSTANTS.training_windows))
@@ -190,6 +188,17 @@ def fit(
         recent=recent,
     )
     return Fitted(final, report)
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """A form with what it was chosen from, and its answers to the validation."""
+
+    candidates: dict[str, Candidate]
+    weights: dict[str, float]
+    form: ClosedForm
+    validation: Validation | None
+    found: Mapping[str, Check]
 
 
 def _trimmed(series: Series) -> Series:
@@ -327,6 +336,19 @@ def _corrected(form: ClosedForm, found: Mapping[str, Check], validation: Validat
         place = int(np.searchsorted(share, 0.9 * share[-1]))
         calibration = max(float(np.concatenate(ratios)[order][place]) / _NINETY, 1e-3)
     return dataclasses.replace(form, kinds=tuple(kinds), calibration=calibration, carried_deviation=carried)
+
+
+def _gain(one: _Attempt, other: _Attempt) -> float:
+    """By how much the logarithm of the other's mean absolute error is lower, mean over the sensors that it fills."""
+    gains = [0.0]
+    for place, kind in enumerate(other.form.kinds):
+        mine, its = (
+            np.concatenate([np.abs(each.error[each.sensor == place]) for each in attempt.found.values()])
+            for attempt in (one, other)
+        )
+        if kind in (Kind.NUMBER, Kind.METER) and len(mine):
+            gains.append(float(np.log(mine.mean() + 1e-12) - np.log(its.mean() + 1e-12)))
+    return float(np.mean(gains[1:] or gains))
 
 
 def _other_weight(found: Mapping[str, Check], kinds: Sequence[Kind]) -> Doubles | None:
