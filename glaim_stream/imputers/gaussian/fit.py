@@ -40,6 +40,7 @@ from glaim_stream.imputers.gaussian.search import (
 from glaim_stream.imputers.gaussian.series import Series, Windows
 from glaim_stream.imputers.gaussian.silent_parts import choose_levels
 from glaim_stream.imputers.gaussian.tiles import span_for
+from glaim_stream.imputers.gaussian.unlike_sensors import gain, other_weight
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -47,7 +48,6 @@ Bools = NDArray[np.bool_]
 _LEAST_WINDOWS = 2  # of rows, for a fit
 _WITH_VALIDATION = 4
 _VALIDATION_SHARE = 0.2
-_HARDLY_BETTER = 0.9  # of the line's errors
 _NINETY = 1.6449  # deviations to each side that a normal distribution's 90 % band has
 _WITHOUT_VALIDATION = 1.5  # calibration: an unchecked band had better be too wide
 
@@ -146,10 +146,10 @@ def fit(
         return _Attempt(candidates, weights, form, validation, found)
 
     best = attempt(kinds, validation)
-    weight = None if validation is None or only_numbers else _other_weight(best.found, best.form.kinds)
+    weight = None if validation is None or only_numbers else other_weight(best.found, best.form.kinds)
     if validation is not None and weight is not None:
         other = attempt(best.form.kinds, dataclasses.replace(validation, weight=weight), best)
-        if _gain(best, other) > -np.log(1.0 - CONSTANTS.least_gain):
+        if gain(best.found, other.found, other.form.kinds) > -np.log(1.0 - CONSTANTS.least_gain):
             best = other
     candidates, weights, form, validation = best.candidates, best.weights, best.form, best.validation
     errors = {} if validation is None else _errors(best.found, form.kinds) | validation.by_variant
@@ -336,44 +336,6 @@ def _corrected(form: ClosedForm, found: Mapping[str, Check], validation: Validat
         place = int(np.searchsorted(share, 0.9 * share[-1]))
         calibration = max(float(np.concatenate(ratios)[order][place]) / _NINETY, 1e-3)
     return dataclasses.replace(form, kinds=tuple(kinds), calibration=calibration, carried_deviation=carried)
-
-
-def _gain(one: _Attempt, other: _Attempt) -> float:
-    """By how much the logarithm of the other's mean absolute error is lower, mean over the sensors that it fills."""
-    gains = [0.0]
-    for place, kind in enumerate(other.form.kinds):
-        mine, its = (
-            np.concatenate([np.abs(each.error[each.sensor == place]) for each in attempt.found.values()])
-            for attempt in (one, other)
-        )
-        if kind in (Kind.NUMBER, Kind.METER) and len(mine):
-            gains.append(float(np.log(mine.mean() + 1e-12) - np.log(its.mean() + 1e-12)))
-    return float(np.mean(gains[1:] or gains))
-
-
-def _other_weight(found: Mapping[str, Check], kinds: Sequence[Kind]) -> Doubles | None:
-    """Return other weights of the sensors' errors, if errors of some have chosen for others; None: they have not.
-
-    Errors of rain are as large as its deviation, and those of a temperature a twentieth of its own. So those of
-    sensors that are carried after all do not count any more. All others are measured in deviations of their line's
-    errors where one is filled hardly better than by its line, and worse than by it or with most of all squared errors.
-    """
-    sensor = np.concatenate([each.sensor for each in found.values()])
-    error, line = (
-        np.abs(np.concatenate([getattr(each, name) for each in found.values()])) for name in ("error", "line")
-    )
-    filled = np.array([kind in (Kind.NUMBER, Kind.METER) for kind in kinds], np.bool_)
-    most = 0.5 * np.sum(error[filled[sensor]] ** 2)
-    by_line, ruled = np.zeros(len(kinds)), False
-    for place in np.flatnonzero(filled).tolist():
-        cells = sensor == place
-        if line[cells].any():
-            left = error[cells].mean() / line[cells].mean()
-            ruled |= bool(left > 1.0 or (left > _HARDLY_BETTER and np.sum(error[cells] ** 2) > most))
-            by_line[place] = 1.0 / np.sqrt(np.mean(line[cells] ** 2))
-    if ruled and filled.sum() > 1:
-        return by_line
-    return filled.astype(np.float64) if Kind.CARRIED in kinds and filled.any() else None
 
 
 def _errors(found: Mapping[str, Check], kinds: Sequence[Kind]) -> dict[str, dict[str, float]]:
