@@ -84,14 +84,12 @@ def lossy(groups: Sequence[HealthSeries], share: float, *, seed: int) -> list[He
     return [replace(each, observed=each.observed & (rng.random(each.observed.shape) >= share)) for each in groups]
 
 
-def apart_of(form: ClosedForm, scale: Scale) -> Callable[[Floats, Bools], Bools | None]:
-    """Wrap as a function of standardised windows: the sensors [n, C] that the form fills alone in a stream; None: none.
+def filled_alone(form: ClosedForm, scale: Scale, values: Floats, observed: Bools) -> Bools | None:
+    """Return the sensors [n, C] of standardised windows for which a stream publishes no network's value; None: none.
 
-    Between states, directions, and readings on both sides of a meter's reset a mean means nothing, so no network's
-    value is published there.
+    They are states, directions, and meters that are reset in the window (`ClosedForm.unmixable`).
     """
-    mean, std = scale.mean[:, None], scale.std[:, None]
-    return lambda values, observed: form.unmixable(values.astype(np.float64) * std + mean, observed)
+    return form.unmixable(values.astype(np.float64) * scale.std[:, None] + scale.mean[:, None], observed)
 
 
 def fill_of(form: ClosedForm, scale: Scale, newest: int | None = None) -> TimedFill:

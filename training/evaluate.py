@@ -166,7 +166,6 @@ def evaluate(
     """
     chosen = windows.spread(most)
     closed = None if form is None else closed_form.fill_of(form, scale)
-    apart_of = None if form is None else closed_form.apart_of(form, scale)
     results: dict[str, Any] = {}
     for number, case in enumerate(CASES):
         tallies = {name: Tally(len(sensors)) for name in [*fills, *(["gaussian"] if closed is not None else [])]}
@@ -175,12 +174,12 @@ def evaluate(
             rng = np.random.default_rng([seed, number, start])
             batch = hide(values, case.hide(rng, start, np.isfinite(values)))
             found = {name: fill(batch.values, batch.observed) for name, fill in fills.items()}
-            if closed is not None and apart_of is not None and times_ms is not None:
+            if form is not None and closed is not None and times_ms is not None:
                 end_ms = times_ms[windows.starts[chosen[start : start + BATCH]] + windows.window - 1]
                 found["gaussian"] = closed(batch.values, batch.observed, end_ms)
-                apart = apart_of(batch.values, batch.observed)
-                if "model" in found and apart is not None:
-                    found["model"] = np.where(apart[:, :, None], found["gaussian"], found["model"])
+                alone = closed_form.filled_alone(form, scale, batch.values, batch.observed)
+                if "model" in found and alone is not None:
+                    found["model"] = np.where(alone[:, :, None], found["gaussian"], found["model"])
             for name, filled in found.items():
                 tallies[name].add(filled, batch.truth, batch.hidden)
         cells = int(next(iter(tallies.values())).count.sum())

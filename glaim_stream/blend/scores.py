@@ -67,9 +67,8 @@ class Answers:
 
     def slice(self, start: int, stop: int) -> Answers:
         """Cells `[start, stop)`."""
-        whole: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
-        cut: dict[str, Any] = {name: None if column is None else column[start:stop] for name, column in whole.items()}
-        return Answers(**cut)
+        columns: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        return replace(self, **{name: each[start:stop] for name, each in columns.items() if each is not None})
 
     @classmethod
     def none(cls, experts: int = WITHOUT_FORM) -> Answers:

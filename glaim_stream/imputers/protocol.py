@@ -132,27 +132,23 @@ class Imputed:
     @classmethod
     def joined(cls, parts: Sequence[Imputed]) -> Self:
         """Values of several batches in their order; `parts` must not be empty."""
-        deviation = None
-        if any(part.deviation is not None for part in parts):
-            known = [np.full(part.values.shape, np.nan) if part.deviation is None else part.deviation for part in parts]
-            deviation = np.concatenate(known)
-        unmixable = None
-        if any(part.unmixable is not None for part in parts):
-            shapes = (part.values.shape[:2] for part in parts)
-            unmixable = np.concatenate(
-                [
-                    np.zeros(shape, np.bool_) if part.unmixable is None else part.unmixable
-                    for part, shape in zip(parts, shapes, strict=True)
-                ]
-            )
+        shapes = [part.values.shape for part in parts]
         return cls(
             np.concatenate([part.values for part in parts]),
             np.concatenate([part.method for part in parts]),
             [version for part in parts for version in part.version],
-            deviation,
+            _joined([part.deviation for part in parts], shapes, np.nan),
             trained_range=next((part.trained_range for part in parts if part.trained_range is not None), None),
-            unmixable=unmixable,
+            unmixable=_joined([part.unmixable for part in parts], [shape[:2] for shape in shapes], False),
         )
+
+
+def _joined(arrays: Sequence[NDArray[Any] | None], shapes: Sequence[tuple[int, ...]], blank: Any) -> Any:
+    """The arrays together, None if all are absent; an absent one of a shape is filled with `blank`."""
+    if all(each is None for each in arrays):
+        return None
+    pairs = zip(arrays, shapes, strict=True)
+    return np.concatenate([np.full(shape, blank) if each is None else each for each, shape in pairs])
 
 
 class Imputer(Protocol):

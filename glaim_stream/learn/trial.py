@@ -52,11 +52,9 @@ def errors_of(forms: Mapping[str, ClosedForm], series: Series, held: int, steps:
     since_ms = series.start_ms + (series.steps - held) * series.step_ms
     times_ms = windows.end_ms[:, None] - series.step_ms * np.arange(steps - 1, -1, -1)
     unit = series.rows(0, series.steps - held).deviations()[windows.group][:, :, None]
-    counted = windows.observed.copy()
     first = next(iter(forms.values()), None)
     apart = None if first is None else first.unmixable(windows.values, windows.observed)
-    if apart is not None and not apart.all():
-        counted &= ~apart[:, :, None]
+    counted = np.True_ if apart is None or apart.all() else ~apart[:, :, None]
     errors: Errors = {name: {} for name in (*forms, INTERPOLATION, LAST_VALUE)}
     for case in CASES:
         hidden = hidden_cells(case, windows.observed) & (times_ms >= since_ms)[:, None, :]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import ModelError, SettingsError, listed
 from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.gaussian.kinds import Kind, errors_of
+from glaim_stream.imputers.gaussian.kinds import Kind, differences
 from glaim_stream.imputers.gaussian.report import Report
 from glaim_stream.imputers.limits import Limits, limits_of
 from glaim_stream.tables.closed_form import fit_form, spread_of
@@ -199,7 +199,7 @@ def _scored(
             mean, spread = fitted.answers(known, int(group.times_ms[0]), cells)
         scored = cells & np.isfinite(line.values)
         mean = fitted.limits.keep(np.where(np.isnan(mean), line.values, mean))
-        errors = (np.abs(errors_of(fitted.kinds, each, values)) for each in (mean, line.values))
+        errors = (np.abs(differences(fitted.kinds, each, values)) for each in (mean, line.values))
         columns.append((np.nonzero(scored)[0], *(each[scored] for each in (*errors, spread, line.scale))))
         if progress is not None:
             progress("trying", len(columns), len(groups))

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.imputers.gaussian.kinds import Kind
+from glaim_stream.imputers.gaussian.kinds import Kind, are
 from glaim_stream.imputers.gaussian.report import Report
 from glaim_stream.imputers.limits import Limits
 from glaim_stream.tables.central import answers_of_all
@@ -91,9 +91,8 @@ class Fitted:
     @property
     def methods(self) -> NDArray[np.uint8]:
         """Code of the method that fills each sensor's holes, as a rule, uint8 [C]."""
-        out = np.full(len(self.sensors), Method.INTERPOLATION, np.uint8)
-        out[[kind is Kind.STATE for kind in self.kinds]] = Method.LAST_VALUE
-        return np.where(self.by_form, self.form_methods, out)
+        line = np.where(are(self.kinds, Kind.STATE), np.uint8(Method.LAST_VALUE), np.uint8(Method.INTERPOLATION))
+        return np.where(self.by_form, self.form_methods, line)
 
     @property
     def form_methods(self) -> NDArray[np.uint8]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.imputers.gaussian.kinds import Kind, meters_of, resets, simple_value
+from glaim_stream.imputers.gaussian.kinds import Kind, are, resets, simple_value
 from glaim_stream.vocabulary import Method
 
 Bools = NDArray[np.bool_]
@@ -51,8 +51,8 @@ def lines(values: Doubles, observed: Bools, kinds: Sequence[Kind | None]) -> Lin
     method = np.where(both, np.uint8(Method.INTERPOLATION), np.uint8(Method.LAST_VALUE))
     method = np.where(some, method, np.uint8(Method.NONE))
     known = np.where(observed, values, 0.0)
-    reset = meters_of(kinds)[:, None] & resets(known, observed)
-    kept = some & (reset | np.array([kind is Kind.STATE for kind in kinds], np.bool_)[:, None])
+    reset = are(kinds, Kind.METER)[:, None] & resets(known, observed)
+    kept = some & (reset | are(kinds, Kind.STATE)[:, None])
     method, scale = np.where(kept, np.uint8(Method.LAST_VALUE), method), np.where(reset, np.inf, scale)
     return Lines(simple_value(kinds, known, observed), method, scale)
 

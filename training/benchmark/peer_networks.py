@@ -30,8 +30,6 @@ INSTALL = "pip install 'glaim-stream[peers]'"
 DRAWS = 5
 _MOST_DRAWN = 200  # test windows that are drawn; the others are left out evenly
 
-Inputs = Callable[[Batch, str], dict[str, Tensor]]
-
 
 @dataclass(frozen=True)
 class Peer:
@@ -46,14 +44,14 @@ class Peer:
     """
 
     sizes: Callable[[int], dict[str, Any]]
-    inputs: Inputs
+    inputs: Callable[[Batch, str], dict[str, Tensor]]
     fill: Callable[[torch.nn.Module, str], Fill]
     error: Callable[[torch.nn.Module, Sequence[Batch], str], float]
     criterion: str = "mse"
     most_windows: int = 0
 
     def every(self, windows: int) -> int:
-        """Of so many test windows every so many-th is scored."""
+        """Return how far apart the windows that are scored lie, given the number of test windows."""
         return -(-windows // self.most_windows) if self.most_windows else 1
 
 
@@ -85,10 +83,8 @@ def inputs(batch: Batch, device: str = "cpu") -> dict[str, Tensor]:
     `X` is 0 where missing or hidden, `missing_mask` is 1 where observed (despite PyPOTS's name), `X_ori` is the truth,
     `indicating_mask` is 1 at the hidden cells: the same as its own data sets make from arrays with NaN.
     """
-    arrays: dict[str, Floats | Bools] = {
-        "X": batch.values, "missing_mask": batch.observed, "X_ori": batch.truth, "indicating_mask": batch.hidden,
-    }  # fmt: skip
-    return {name: _tensor(array, device).transpose(1, 2).contiguous() for name, array in arrays.items()}
+    made = _tensors(batch, "missing_mask", device)
+    return {name: tensor.transpose(1, 2).contiguous() for name, tensor in made.items()}
 
 
 def diffusion_inputs(batch: Batch, device: str = "cpu") -> dict[str, Tensor]:
@@ -96,16 +92,16 @@ def diffusion_inputs(batch: Batch, device: str = "cpu") -> dict[str, Tensor]:
 
     `cond_mask` is 1 at the observed cells, on which the draws are conditioned, `indicating_mask` at the hidden ones.
     """
-    arrays: dict[str, Floats | Bools] = {
-        "X": batch.values, "X_ori": batch.truth, "cond_mask": batch.observed, "indicating_mask": batch.hidden,
-    }  # fmt: skip
     steps = torch.arange(batch.values.shape[2], dtype=torch.float32, device=device)
-    made = {name: _tensor(array, device) for name, array in arrays.items()}
-    return {**made, "observed_tp": steps.expand(len(batch.values), -1)}
+    return {**_tensors(batch, "cond_mask", device), "observed_tp": steps.expand(len(batch.values), -1)}
 
 
-def _tensor(array: Floats | Bools, device: str) -> Tensor:
-    return torch.from_numpy(array).to(device, torch.float32)
+def _tensors(batch: Batch, observed: str, device: str) -> dict[str, Tensor]:
+    """The arrays of a batch as float tensors [B, C, T]; `observed` is the name of the mask of observed cells."""
+    arrays: dict[str, Floats | Bools] = {
+        "X": batch.values, observed: batch.observed, "X_ori": batch.truth, "indicating_mask": batch.hidden,
+    }  # fmt: skip
+    return {name: torch.from_numpy(array).to(device, torch.float32) for name, array in arrays.items()}
 
 
 def fill_of(network: torch.nn.Module, device: str = "cpu") -> Fill:

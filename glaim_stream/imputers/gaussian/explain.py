@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import ModelError, WindowShapeError
 from glaim_stream.imputers.gaussian.form import LARGEST, ClosedForm
-from glaim_stream.imputers.gaussian.kinds import Kind, around, carries
+from glaim_stream.imputers.gaussian.kinds import Kind, carries, simple_value
 from glaim_stream.imputers.gaussian.tiles import tiles_of
 from glaim_stream.imputers.gaussian.variant import Variant
 
@@ -150,7 +150,7 @@ class _Parts:
 
 def _exact(form: ClosedForm, window: _Window, sensor: int, step: int) -> _Parts | None:
     """The parts of a cell that follows from a relation or is filled from its sensor's neighbours; None for others."""
-    places, shares, basis = [step], [1.0], RELATION
+    places, shares, basis = [step], np.ones(1), RELATION
     if not window.complete[sensor, step]:
         if not carries(form.kinds, window.completed[None], window.complete[None])[0, sensor]:
             return None
@@ -158,16 +158,15 @@ def _exact(form: ClosedForm, window: _Window, sensor: int, step: int) -> _Parts 
         before, after = seen[seen < step], seen[seen > step]
         places, basis = [int(before[-1] if len(before) else seen[0])], CARRIED
         kind, between = form.kinds[sensor], len(before) > 0 and len(after) > 0
-        rises = between and row[after[0]] >= row[before[-1]]
-        if (kind in (Kind.CARRIED, Kind.ANGLE) and between) or (kind is Kind.METER and rises):
+        reset = kind is Kind.METER and between and row[after[0]] < row[before[-1]]
+        if between and kind is not Kind.STATE and not reset:
             places, basis = [int(before[-1]), int(after[0])], LINE
             way = (step - places[0]) / (places[1] - places[0])
-            shares = [1.0 - way, way]
+            shares = np.array([1.0 - way, way])
     base, contributions = 0.0, np.zeros(window.values.shape)
-    if basis == LINE and form.kinds[sensor] is Kind.ANGLE:  # whole turns, so that the parts have the angle as their sum
-        first, last = row[places]
-        straight = shares[0] * first + shares[1] * last
-        base = float((first + shares[1] * around(last - first)) % 360.0 - straight)
+    if basis == LINE and form.kinds[sensor] is Kind.ANGLE:  # turns, so that the parts have the angle as their sum
+        angle = simple_value([Kind.ANGLE], row[None], window.complete[[sensor]])[0, step]
+        base = float(angle - shares @ row[places])
     for place, share in zip(places, shares, strict=True):
         if window.observed[sensor, place]:
             contributions[sensor, place] += share * window.values[sensor, place]

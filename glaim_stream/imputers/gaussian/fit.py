@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from glaim_stream.errors import ModelError
 from glaim_stream.imputers.gaussian.candidates import PLAIN, transforms
 from glaim_stream.imputers.gaussian.form import LARGEST, ClosedForm
-from glaim_stream.imputers.gaussian.kinds import Kind, continuous, kind_of, meters_of
+from glaim_stream.imputers.gaussian.kinds import Kind, are, continuous, kind_of
 from glaim_stream.imputers.gaussian.moments import Moments
 from glaim_stream.imputers.gaussian.phase import phase_for
 from glaim_stream.imputers.gaussian.recency import choose_recent
@@ -122,7 +122,7 @@ def fit(
     validation = _validation(series, cut, lookback, steps, kinds)
     scarce = len(values) * cut < CONSTANTS.most_rows_per_cell * len(sensors) * span
     distances = CONSTANTS.distances if len(sensors) > 1 and (span < steps or scarce) else (0.0,)
-    transformed = transforms(training, windows, phase, meters_of(kinds))
+    transformed = transforms(training, windows, phase, are(kinds, Kind.METER))
 
     def attempt(kinds: tuple[Kind, ...], validation: Validation | None, before: _Attempt | None = None) -> _Attempt:
         candidates = {
@@ -234,9 +234,8 @@ def _validation(series: Series, cut: int, lookback: int, steps: int, kinds: tupl
     unseen = windows.end_ms[:, None] - series.step_ms * np.arange(steps - 1, -1, -1) >= first_ms
     if not (windows.observed & unseen[:, None, :]).any():
         return None
-    weight = np.array([kind not in (Kind.STATE, Kind.ANGLE) for kind in kinds], np.float64)
-    if not weight.any():
-        weight[:] = 1.0
+    apart = are(kinds, Kind.STATE, Kind.ANGLE)
+    weight = np.ones(sensors) if apart.all() else np.where(apart, 0.0, 1.0)
     return Validation(windows, training.deviations()[windows.group], independent, unseen, weight)
 
 
@@ -326,7 +325,7 @@ def _corrected(form: ClosedForm, found: Mapping[str, Check], validation: Validat
         carried[place] = np.sqrt(np.mean(simple[cells] ** 2)) * np.median(validation.unit[:, place])
     ratios, weight = [], []
     for each in found.values():
-        usable = np.array([kinds[place] is Kind.NUMBER for place in each.sensor], np.bool_) & (each.deviation > 0)
+        usable = are(kinds, Kind.NUMBER)[each.sensor] & (each.deviation > 0)
         ratios.append(np.abs(each.error[usable]) * form.calibration / each.deviation[usable])
         weight.append(np.full(usable.sum(), 1.0 / max(usable.sum(), 1)))
     calibration = form.calibration
@@ -339,7 +338,7 @@ def _corrected(form: ClosedForm, found: Mapping[str, Check], validation: Validat
 
 
 def _errors(found: Mapping[str, Check], kinds: Sequence[Kind]) -> dict[str, dict[str, float]]:
-    carried = np.array([kind is Kind.CARRIED for kind in kinds], np.bool_)
+    carried = are(kinds, Kind.CARRIED)
     errors: dict[str, dict[str, float]] = {MIX: {}, INTERPOLATION: {}, LAST_VALUE: {}}
     for case, each in found.items():
         if len(each.error):

@@ -43,8 +43,9 @@ class Kind(StrEnum):
     CARRIED = "carried"
 
 
-_APART = (Kind.STATE, Kind.ANGLE)  # a weighted mean of two of them means nothing
-_LAST_MATTERS = (Kind.STATE, Kind.ANGLE, Kind.METER)
+def are(kinds: Sequence[Kind | None], *wanted: Kind) -> Bools:
+    """Return which sensors are of the wanted kinds, bool [C]."""
+    return np.array([kind in wanted for kind in kinds], np.bool_)
 
 
 def kind_of(values: Doubles, observed: Bools) -> Kind:
@@ -75,14 +76,12 @@ def kind_of(values: Doubles, observed: Bools) -> Kind:
 
 def carries(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
     """Return which sensors of which windows [n, C] are filled with `simple_value`."""
-    always = np.array([kind in (*_APART, Kind.CARRIED) for kind in kinds], np.bool_)
-    return always | _broken(kinds, values, observed)
+    return are(kinds, Kind.CARRIED) | unmixable(kinds, values, observed)
 
 
 def unmixable(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
     """Return which sensors of which windows [n, C] have values between which a mean means nothing."""
-    always = np.array([kind in _APART for kind in kinds], np.bool_)
-    return always | _broken(kinds, values, observed)
+    return are(kinds, Kind.STATE, Kind.ANGLE) | _broken(kinds, values, observed)
 
 
 def continuous(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
@@ -113,10 +112,11 @@ def simple_value(kinds: Sequence[Kind | None], values: Doubles, observed: Bools)
     line for others; for a meter the last reading where the next one is smaller. NaN without a reading.
     """
     out = interpolation(values, observed)
-    state, angle, meter = (np.array([each is kind for each in kinds], np.bool_) for kind in _LAST_MATTERS)
+    state, angle, meter = (are(kinds, kind) for kind in (Kind.STATE, Kind.ANGLE, Kind.METER))
     if (state | angle | meter).any():
-        last = carried_value(values, observed)
-        kept = state[:, None] | (meter[:, None] & resets(values, observed))
+        before, after = _neighbours(values, observed)
+        last = np.where(np.isnan(before), after, before)
+        kept = state[:, None] | (meter[:, None] & (after < before))
         out = np.where(kept, last, out)
         direction = last[..., angle, :]
         turning = np.unwrap(direction, period=_TURN)
@@ -125,35 +125,32 @@ def simple_value(kinds: Sequence[Kind | None], values: Doubles, observed: Bools)
     return out
 
 
-def meters_of(kinds: Sequence[Kind | None]) -> Bools:
-    """Return which sensors are meters, bool [C]."""
-    return np.array([kind is Kind.METER for kind in kinds], np.bool_)
-
-
 def around(differences: Doubles) -> Doubles:
     """Return differences of two angles, degrees, by the shorter way: in -180 to 180."""
     return (differences + _TURN / 2) % _TURN - _TURN / 2
 
 
-def errors_of(kinds: Sequence[Kind | None], filled: Doubles, truth: Doubles) -> Doubles:
+def differences(kinds: Sequence[Kind | None], filled: Doubles, truth: Doubles) -> Doubles:
     """Return filled less true values [..., C, T], those of angles by the shorter way."""
-    angle = np.array([kind is Kind.ANGLE for kind in kinds], np.bool_)
-    errors = filled - truth
-    return np.where(angle[:, None], around(errors), errors) if angle.any() else errors
+    angle, found = are(kinds, Kind.ANGLE), filled - truth
+    return np.where(angle[:, None], around(found), found) if angle.any() else found
 
 
 def resets(values: Doubles, observed: Bools) -> Bools:
     """Return the cells [..., T] between two readings of which the later one is smaller: a meter was reset there."""
-    before = last_value(values, observed)
-    after = last_value(values[..., ::-1], observed[..., ::-1])[..., ::-1]
-    return ~observed & (after < before)
+    before, after = _neighbours(values, observed)
+    return after < before  # at a reading, both are its value
 
 
 def carried_value(values: Doubles, observed: Bools) -> Doubles:
     """Return the last value before each cell, or the first one after it; NaN without an observation. [..., T]."""
-    before = last_value(values, observed)
-    after = last_value(values[..., ::-1], observed[..., ::-1])[..., ::-1]
+    before, after = _neighbours(values, observed)
     return np.where(np.isnan(before), after, before)
+
+
+def _neighbours(values: Doubles, observed: Bools) -> tuple[Doubles, Doubles]:
+    """The readings before and after each cell [..., T], at a reading itself; NaN where there is none."""
+    return last_value(values, observed), last_value(values[..., ::-1], observed[..., ::-1])[..., ::-1]
 
 
 def _changes(values: Doubles, observed: Bools) -> Doubles:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.gaussian.kinds import Kind, carried_value, errors_of, simple_value
+from glaim_stream.imputers.gaussian.kinds import Kind, carried_value, differences, simple_value
 from glaim_stream.imputers.gaussian.search import Validation
 
 Doubles = NDArray[np.float64]
@@ -69,7 +69,7 @@ def check(form: ClosedForm, validation: Validation) -> dict[str, Check]:
         usable = hidden & np.isfinite(filled.mean) & np.isfinite(last)
         unit = np.broadcast_to(validation.unit[:, :, None], hidden.shape)[usable]
         error, last, line = (
-            errors_of(form.kinds, each, windows.values)[usable] / unit for each in (filled.mean, last, line)
+            differences(form.kinds, each, windows.values)[usable] / unit for each in (filled.mean, last, line)
         )
         found[case] = Check(error, filled.deviation[usable] / unit, last, line, np.nonzero(usable)[1])
     return found

@@ -46,6 +46,8 @@ class Constants:
     least_even_gain: share of the error by which moments of windows at equal deviations must beat plain moments.
     least_gain: share of the error, with the penalty, by which several variants must beat the best single one.
     least_weight: of a variant that is kept.
+    hardly_better, much_error: a sensor with more than this share of its line's error, and of all squared errors, has
+        chosen for the others (`unlike_sensors`).
     least_whole_gain: share of the error at the newest steps by which whole windows must beat their recent half.
     """
 
@@ -67,6 +69,8 @@ class Constants:
     least_even_gain: float = 0.05
     least_gain: float = 0.03
     least_weight: float = 0.1
+    hardly_better: float = 0.9
+    much_error: float = 0.5
     least_whole_gain: float = 0.02
 
 

@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.imputers.gaussian.kinds import Kind
+from glaim_stream.imputers.gaussian.kinds import Kind, are
 from glaim_stream.imputers.gaussian.report import Check
+from glaim_stream.imputers.gaussian.search import CONSTANTS
 
 Doubles = NDArray[np.float64]
 Answers = Mapping[str, Check]  # by case
 
 _FILLED = (Kind.NUMBER, Kind.METER)  # by the Gaussian
-_HARDLY_BETTER = 0.9  # of the line's errors
 _LEAST_ERROR = 1e-6  # of a line, in deviations: rounding, as of copies, must not count more
 
 
@@ -26,7 +26,7 @@ def other_weight(found: Answers, kinds: Sequence[Kind]) -> Doubles | None:
     """Return other weights of the sensors' errors [C], if errors of some have chosen for others; None: they have not.
 
     Sensors that the Gaussian does not fill after all do not count any more. All others are measured in deviations of
-    their line's errors where one is filled hardly better than by its line, and worse than by it or with most of all
+    their line's errors if one of them is filled worse than by its line, or hardly better while it makes most of the
     squared errors.
 
     Args:
@@ -37,14 +37,14 @@ def other_weight(found: Answers, kinds: Sequence[Kind]) -> Doubles | None:
     error, line = (
         np.abs(np.concatenate([getattr(each, name) for each in found.values()])) for name in ("error", "line")
     )
-    filled = np.array([kind in _FILLED for kind in kinds], np.bool_)
-    most = 0.5 * np.sum(error[filled[sensor]] ** 2)
+    filled = are(kinds, *_FILLED)
+    much = CONSTANTS.much_error * np.sum(error[filled[sensor]] ** 2)
     by_line, ruled = np.zeros(len(kinds)), False
     for place in np.flatnonzero(filled).tolist():
         cells = sensor == place
         if line[cells].any():
             left = error[cells].mean() / line[cells].mean()
-            ruled |= bool(left > 1.0 or (left > _HARDLY_BETTER and np.sum(error[cells] ** 2) > most))
+            ruled |= bool(left > 1.0 or (left > CONSTANTS.hardly_better and np.sum(error[cells] ** 2) > much))
             by_line[place] = 1.0 / max(float(np.sqrt(np.mean(line[cells] ** 2))), _LEAST_ERROR)
     if ruled and filled.sum() > 1:
         return by_line

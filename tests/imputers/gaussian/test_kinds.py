@@ -7,7 +7,7 @@ import pytest
 
 from glaim_stream.imputers.gaussian.fit import Fitted
 from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.gaussian.kinds import Kind, errors_of, kind_of, simple_value, unmixable
+from glaim_stream.imputers.gaussian.kinds import Kind, differences, kind_of, simple_value, unmixable
 from tests.imputers.gaussian.samples import STEPS, fitted, series, windows
 
 ROWS = 2000
@@ -150,9 +150,9 @@ def test_a_full_turn_is_kept_where_it_was_read() -> None:
     assert simple_value([Kind.ANGLE], values, observed).tolist() == [[360.0] * 4]
 
 
-def test_errors_of_directions_go_the_shorter_way() -> None:
+def test_differences_directions_go_the_shorter_way() -> None:
     filled, truth = np.array([[359.0, 1.0, 90.0], [359.0, 1.0, 90.0]]), np.array([[1.0, 359.0, 100.0]] * 2)
-    assert errors_of([Kind.ANGLE, Kind.NUMBER], filled, truth).tolist() == [[-2, 2, -10], [358, -358, -10]]
+    assert differences([Kind.ANGLE, Kind.NUMBER], filled, truth).tolist() == [[-2, 2, -10], [358, -358, -10]]
 
 
 def test_a_valve_that_is_silent_all_the_time_is_declined(fit_of_plant: Fitted) -> None:
