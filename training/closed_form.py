@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.angles import around
 from glaim_stream.errors import ModelError
 from glaim_stream.health.series import Series as HealthSeries
 from glaim_stream.imputers.baselines import interpolation
@@ -90,6 +91,17 @@ def filled_alone(form: ClosedForm, scale: Scale, values: Floats, observed: Bools
     They are states, directions, and meters that are reset in the window (`ClosedForm.unmixable`).
     """
     return form.unmixable(values.astype(np.float64) * scale.std[:, None] + scale.mean[:, None], observed)
+
+
+def nearest(form: ClosedForm | None, scale: Scale, filled: Floats, truth: Floats) -> Floats:
+    """Return standardised filled values [B, C, T], those of directions as near to the truth as full turns allow."""
+    directions = None if form is None else form.directions
+    if directions is None:
+        return filled
+    std = scale.std[directions, None]
+    found, true = filled.astype(np.float64), truth[:, directions].astype(np.float64)
+    found[:, directions] = true + around((found[:, directions] - true) * std) / std
+    return found.astype(np.float32)
 
 
 def fill_of(form: ClosedForm, scale: Scale, newest: int | None = None) -> TimedFill:

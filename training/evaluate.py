@@ -6,7 +6,8 @@ The cases occur in streams: single cells and blocks missing; the newest step mis
 the whole group; and a sensor that is silent for the whole window. Every method fills the same cells. Errors are given
 standardised (by the training part's deviation, so that sensors can be averaged) and in each sensor's own unit. The
 closed form is that of the run's directory; without one there, the table has no column for it. A
-baseline without an observation (a silent sensor) falls back to the training mean.
+baseline without an observation (a silent sensor) falls back to the training mean. Where the closed form knows a sensor
+as a direction in degrees, errors go the shorter way.
 """
 
 from __future__ import annotations
@@ -181,7 +182,8 @@ def evaluate(
                 if "model" in found and alone is not None:
                     found["model"] = np.where(alone[:, :, None], found["gaussian"], found["model"])
             for name, filled in found.items():
-                tallies[name].add(filled, batch.truth, batch.hidden)
+                near = closed_form.nearest(form, scale, filled, batch.truth)
+                tallies[name].add(near, batch.truth, batch.hidden)
         cells = int(next(iter(tallies.values())).count.sum())
         methods = {name: tally.summary(sensors, scale.std) for name, tally in tallies.items()}
         results[case.name] = {"label": case.label, "windows": len(chosen), "cells": cells, "methods": methods}

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.angles import around
 from glaim_stream.blend.experts import Experts, Weights
 from glaim_stream.blend.hedge import published
 from glaim_stream.blend.reach import BLOCK, Reach, Scored
@@ -61,9 +62,21 @@ class Answers:
     place: Ints  # [n] probes.Place
     values: Doubles  # [n, experts] sensor units; NaN where an expert gave no value
     unmixable: Bools | None = None  # [n] of which only the closed form's value is used; None: none
+    direction: Bools | None = None  # [n] of which the value is a direction in degrees; None: none
 
     def __len__(self) -> int:
         return len(self.step)
+
+    def errors(self, truth: NDArray[np.floating], values: Doubles | None = None) -> Doubles:
+        """Values [n, ...] less the true ones [n], those of directions by the shorter way; None: the experts' values.
+
+        Infinite where a difference exceeds the largest float.
+        """
+        values = self.values if values is None else values
+        shape = (-1, *[1] * (values.ndim - 1))
+        with np.errstate(over="ignore", invalid="ignore"):
+            found: Doubles = values - truth.reshape(shape)
+            return found if self.direction is None else np.where(self.direction.reshape(shape), around(found), found)
 
     def slice(self, start: int, stop: int) -> Answers:
         """Cells `[start, stop)`."""
@@ -129,8 +142,7 @@ class ModelScores:
         """
         if self.worth is None:
             return holes, probes
-        with np.errstate(over="ignore"):
-            errors = probes.values - truth[:, None]
+        errors = probes.errors(truth)
         of_hole, of_probe = np.zeros(len(holes), np.bool_), np.zeros(len(probes), np.bool_)
         for step in np.union1d(holes.step, probes.step).tolist():
             self.worth.advance(step)
@@ -162,8 +174,7 @@ class ModelScores:
         for answers in (holes, probes):
             self._begin_if_other(answers)
         holes, probes = (each if len(each) else Answers.none(self._count) for each in (holes, probes))
-        with np.errstate(over="ignore"):  # errors that are not finite are skipped
-            errors = probes.values - truth[:, None]
+        errors = probes.errors(truth)  # those that are not finite are skipped
         every = [int(answers.step[-1]) + 1 for answers in (holes, probes) if len(answers)]
         self._next = max([self._next, *every])
         of_hole, of_probe = np.empty(holes.values.shape), np.empty(probes.values.shape)

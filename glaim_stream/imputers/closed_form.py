@@ -199,7 +199,16 @@ def _imputed(form: ClosedForm, windows: Windows) -> Imputed:
         method[rows] = np.where(declined, how, method[rows])
     deviation = np.where(known, filled.deviation, np.nan)
     version = [version_of(form)] * len(windows)
-    return Imputed(values, method, version, deviation, trained_range=(form.lowest, form.highest), unmixable=unmixable)
+    trained_range = form.lowest, form.highest
+    return Imputed(
+        values,
+        method,
+        version,
+        deviation,
+        trained_range=trained_range,
+        unmixable=unmixable,
+        directions=form.directions,
+    )
 
 
 def _state(path: Path) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.angles import full_circles
 from glaim_stream.imputers.limits import Limits
 from glaim_stream.imputers.protocol import Imputed
 from glaim_stream.output.sensor_tables import SensorTable
@@ -28,6 +29,7 @@ def repair(
     table_of: TableOf | None = None,
     limits: Limits | None = None,
     half_widths: Floats | None = None,
+    directions: NDArray[np.bool_] | None = None,
 ) -> Rows:
     """Fill the holes of closed steps.
 
@@ -40,6 +42,7 @@ def repair(
         limits: of the windows [n, C], which imputed values and their intervals do not cross; None: there are none.
         half_widths: of the rows' intervals, below and above the value, [rows, 2]; NaN, or None for all: as the contract
             or the closed form's deviation has them.
+        directions: sensors [C] that are directions in degrees; None: there are none.
 
     Returns:
         Rows whose sensor codes are row indices of the model.
@@ -85,6 +88,9 @@ def repair(
     wide = upper - lower > table.max_interval[closed.sensor]
     value[wide] = lower[wide] = upper[wide] = np.nan
     method[wide] = Method.NONE
+    if directions is not None:
+        low, high = table.low[closed.sensor], table.high[closed.sensor]
+        lower, upper = full_circles(lower, upper, directions[closed.sensor], low, high)
     version[~(by_model | by_form) | wide] = 0
     return Rows(
         closed.group,

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream import metrics
+from glaim_stream.angles import full_circles
 from glaim_stream.blend.scores import Answers, Expert
 from glaim_stream.output.repair import bands, intervals, reaching
 from glaim_stream.output.sensor_tables import SensorTable
@@ -58,6 +59,10 @@ def asked(
     if half_widths is not None:
         at = np.flatnonzero(np.isfinite(half_widths).all(axis=1))
         lower[at], upper[at] = reaching(blended[at], half_widths[at], answers.sensor[at], table)
+    if answers.direction is not None:
+        lower, upper = full_circles(
+            lower, upper, answers.direction, table.low[answers.sensor], table.high[answers.sensor]
+        )
     return Asked(probes, answers, blended, lower, upper)
 
 
@@ -87,9 +92,10 @@ def count_accuracy(model: str, sensor_ids: Sequence[str], given: Asked) -> None:
     counts = np.bincount(key, minlength=shape[0] * shape[1])
     probed = np.flatnonzero(counts)
     labels = [(sensor_ids[each // len(Place)], Place(each % len(Place)).name.lower()) for each in probed.tolist()]
-    methods = [(expert.name.lower(), answers.values[:, expert]) for expert in experts]
-    for method, values in [*methods, ("blend", blended)]:
-        errors = np.bincount(key, weights=np.abs(values[known] - truth), minlength=len(counts))
+    of_expert = answers.errors(given.probes.truth)
+    methods = [(expert.name.lower(), of_expert[:, expert]) for expert in experts]
+    for method, off in [*methods, ("blend", answers.errors(given.probes.truth, blended))]:
+        errors = np.bincount(key, weights=np.abs(off[known]), minlength=len(counts))
         for (sensor, position), error in zip(labels, errors[probed].tolist(), strict=True):
             metrics.score_error.labels(model, sensor, method, position).inc(error)
     for (sensor, position), count in zip(labels, counts[probed].tolist(), strict=True):
@@ -109,9 +115,8 @@ def hidden_cells(given: Asked) -> Cells:
     """The probes as cells of the quality records; those that nothing was found for are left out."""
     probes, answers = given.probes, given.answers
     errors = np.full((len(answers), len(Column)), np.nan)
-    with np.errstate(over="ignore", invalid="ignore"):
-        by_expert = np.abs(answers.values - probes.truth[:, None])
-        errors[:, Column.PUBLISHED] = np.abs(given.blended - probes.truth)
+    by_expert = np.abs(answers.errors(probes.truth))
+    errors[:, Column.PUBLISHED] = np.abs(answers.errors(probes.truth, given.blended))
     errors[:, Column.MODEL] = by_expert[:, Expert.MODEL]
     if by_expert.shape[1] > Expert.GAUSSIAN:
         errors[:, Column.GAUSSIAN] = by_expert[:, Expert.GAUSSIAN]

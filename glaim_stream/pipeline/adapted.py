@@ -34,13 +34,11 @@ def adapted(
     cells, table = holes.cells, tables[answer.model_index]
     of_holes, of_probes = _half_widths(tables, answer, cells, holes.row, holes.window, probed)
     (half, level), (probe_half, probe_level) = of_holes.published(hole_weight), of_probes.published(probe_weight)
-    with np.errstate(over="ignore"):
-        errors = probed.values - truth[:, None]
     slack = table.resolution[probed.sensor] / 2
     factors = of_model.reached(
         Reaching(cells.step, cells.sensor, hole_weight, level),
         Reaching(probed.step, probed.sensor, probe_weight, probe_level),
-        Scored(probed.sensor, errors, of_probes.half, of_probes.level, slack),
+        Scored(probed.sensor, probed.errors(truth), of_probes.half, of_probes.level, slack),
     )
     return _by_row(answer.closed, holes.row, half * factors[0][:, None]), probe_half * factors[1][:, None]
 

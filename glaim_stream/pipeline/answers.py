@@ -99,6 +99,7 @@ def probe_answers(
     table: SensorTable,
     form: Imputed | None = None,
     limits: Limits | None = None,
+    directions: Bools | None = None,
 ) -> Answers:
     """Return the answers for probes of the imputer, the baseline and, where the model has one, the closed form.
 
@@ -130,6 +131,7 @@ def probe_answers(
             unmixable,
         ),
         unmixable,
+        None if directions is None else directions[probes.sensor],
     )
 
 

@@ -38,6 +38,7 @@ class Answer:
     probes_called: bool = True  # whether it was called for any probe window
     limits: Limits | None = None  # of the windows of holes, [n, C]; None: the training's range is not known
     probe_limits: Limits | None = None  # of the windows of probes
+    directions: NDArray[np.bool_] | None = None  # sensors [C] that are directions in degrees; None: there are none
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,9 @@ class Asking:
             bool(called[hole_count:].any()),
             None if limits is None else limits.slice(0, hole_count),
             None if limits is None else limits.slice(hole_count, len(windows)),
+            next(
+                (each.directions for each in (form, imputed) if each is not None and each.directions is not None), None
+            ),
         )
 
     async def _answers(self, windows: Windows, called: NDArray[np.bool_]) -> tuple[Imputed, Imputed | None]:

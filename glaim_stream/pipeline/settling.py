@@ -85,7 +85,9 @@ class Settling:
             questions, truth = Answers.none(), np.empty(0)
             if probes is not None and probe_imputed is not None:
                 questions, truth = (
-                    probe_answers(probes, probe_imputed, table, answer.probe_form, answer.probe_limits),
+                    probe_answers(
+                        probes, probe_imputed, table, answer.probe_form, answer.probe_limits, answer.directions
+                    ),
                     probes.truth,
                 )
             of_model = scores.models[answer.model_index]
@@ -105,11 +107,11 @@ class Settling:
             _note_for_upgrades(scores.upgrades[answer.model_index], answer)
         if answer.closed is None:
             return None
-        rows = repair(answer.closed, imputed, table, self.versions, table_of, answer.limits, half)
+        rows = repair(answer.closed, imputed, table, self.versions, table_of, answer.limits, half, answer.directions)
         if holes is not None and hole_weight is not None and not again:
             count_weights(model.name, holes, hole_weight, rows.method != Method.NONE)
         if scores.quality is not None:
-            scores.quality.models[answer.model_index].add_rows(rows)
+            scores.quality.models[answer.model_index].add_rows(rows, answer.directions)
         return answer.model_index, rows
 
     def _count_probes(
@@ -156,7 +158,7 @@ class Settling:
                 half = latest(self.tables, of_model, answer, holes, weights)
         table_of = partial(self.tables.for_version, answer.model_index)
         table = self.tables[answer.model_index]
-        rows = repair(closed, imputed, table, self.versions, table_of, answer.limits, half)
+        rows = repair(closed, imputed, table, self.versions, table_of, answer.limits, half, answer.directions)
         better = holes_of(closed, answer.imputed)[1] & (rows.method != Method.NONE)  # never turn a value into null
         metrics.upgraded_rows.inc(int(better.sum()))
         if holes is not None and weights is not None:
@@ -165,7 +167,7 @@ class Settling:
             return None
         rows = rows.where(better)
         if scores.quality is not None:
-            scores.quality.models[answer.model_index].add_rows(rows)
+            scores.quality.models[answer.model_index].add_rows(rows, answer.directions)
         return answer.model_index, rows
 
     def _note_stretches(self, quality: PartitionQuality, answer: Answer, *, again: bool) -> None:

@@ -45,6 +45,7 @@ class _Asked:
     limits: Limits | None
     chosen: NDArray[np.int64]
     version: str  # that answered them
+    directions: NDArray[np.bool_] | None  # sensors [C] that are directions in degrees; None: there are none
 
 
 class Shadow:
@@ -89,7 +90,8 @@ class Shadow:
         version = serving.version[int(by_model[-1])]
         same = np.array([serving.version[window] == version for window in by_model.tolist()])
         chosen = by_model[same][-self._most :]
-        return _Asked(answer.model_index, probes, serving, answer.probe_limits, chosen, version)
+        limits, directions = answer.probe_limits, answer.directions
+        return _Asked(answer.model_index, probes, serving, limits, chosen, version, directions)
 
     async def _ask(self, asked: _Asked) -> None:
         model, probes = self._catalogue.models[asked.model_index], asked.probes
@@ -126,9 +128,10 @@ class Shadow:
         values[asked.chosen], method[asked.chosen] = found.values, found.method
         other = Imputed(values, method, [""] * len(values))
         table = self._tables[asked.model_index]
-        answers = [probe_answers(probes, each, table, None, asked.limits) for each in (serving, other)]
-        with np.errstate(over="ignore"):
-            errors = np.abs(np.stack([each.values[:, Expert.MODEL] for each in answers]) - probes.truth)
+        answers = [
+            probe_answers(probes, each, table, None, asked.limits, asked.directions) for each in (serving, other)
+        ]
+        errors = np.abs(np.stack([each.errors(probes.truth)[:, Expert.MODEL] for each in answers]))
         known = np.flatnonzero(np.isfinite(errors).all(axis=0))
         if not len(known):
             return

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.angles import around
 from glaim_stream.quality.cells import Cells, Column, age_of
 from glaim_stream.quality.stretches import Stretch, Stretches
 from glaim_stream.records import Rows
@@ -22,7 +23,7 @@ from glaim_stream.windows.probes import Place
 
 Ints = NDArray[np.int64]
 
-MOST_ESTIMATES = 1_000_000  # in a partition and model; 45 bytes each
+MOST_ESTIMATES = 1_000_000  # in a partition and model; 46 bytes each
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class _Estimates:
     value: NDArray[np.float64]
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
+    direction: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.step)
@@ -65,8 +67,13 @@ class LateReadings:
         self._newest: int | None = None
         self._stretches = Stretches()
 
-    def add(self, rows: Rows) -> None:
-        """Take published rows, in the order in which they are published."""
+    def add(self, rows: Rows, directions: NDArray[np.bool_] | None = None) -> None:
+        """Take published rows, in the order in which they are published.
+
+        Args:
+            rows: of the model.
+            directions: sensors [C] that are directions in degrees; None: there are none.
+        """
         if len(rows) == 0:
             return
         step = rows.ts_ms // self._step_ms
@@ -88,6 +95,7 @@ class LateReadings:
                     found.value,
                     found.lower,
                     found.upper,
+                    np.zeros(len(found), np.bool_) if directions is None else directions[found.sensor],
                 )
             )
         late = rows.observed & (rows.revision == FIRST_CORRECTION)
@@ -140,7 +148,8 @@ class LateReadings:
         order = np.argsort(known.step[at], kind="stable")
         at, truth = at[order], truth[order]
         errors = np.full((len(at), len(Column)), np.nan)
-        errors[:, Column.PUBLISHED] = np.abs(known.value[at] - truth)
+        off = known.value[at] - truth
+        errors[:, Column.PUBLISHED] = np.abs(np.where(known.direction[at], around(off), off))
         lower, upper = known.lower[at], known.upper[at]
         self._stretches.add(
             Cells(

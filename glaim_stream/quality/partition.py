@@ -41,9 +41,14 @@ class ModelQuality:
         over = [(Source.HIDDEN, each) for each in self._hidden.take_until(reached)]
         return over + [(Source.LATE, each) for each in self._late.take_until(reached)]
 
-    def add_rows(self, rows: Rows) -> None:
-        """Take published rows, in the order in which they are published."""
-        self._late.add(rows)
+    def add_rows(self, rows: Rows, directions: NDArray[np.bool_] | None = None) -> None:
+        """Take published rows, in the order in which they are published.
+
+        Args:
+            rows: of the model.
+            directions: sensors [C] that are directions in degrees; None: there are none.
+        """
+        self._late.add(rows, directions)
 
     def group_codes(self) -> list[NDArray[np.int32]]:
         """Codes of the groups that are held."""

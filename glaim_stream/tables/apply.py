@@ -15,8 +15,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.angles import full_circles
 from glaim_stream.errors import SettingsError
 from glaim_stream.imputers.gaussian.form import LARGEST
+from glaim_stream.imputers.gaussian.kinds import Kind, are
 from glaim_stream.imputers.limits import Limits
 from glaim_stream.tables.fitted import Fitted
 from glaim_stream.tables.groups import FilledGroup, Group, Progress, usable
@@ -82,7 +84,7 @@ def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
     half = np.where(holes, half, 0.0)
     filled = limits.keep(np.where(by_form, mean, line.values))
     filled = np.where(filled_cells, filled, group.values)
-    lower, upper = _band(filled, half, filled_cells, limits)
+    lower, upper = _band(filled, half, filled_cells, limits, fitted)
     method = np.where(holes, np.uint8(Method.NONE), np.uint8(Method.OBSERVED))
     method = np.where(by_line, line.method, method)
     method = np.where(by_form, np.where(fitted.by_form, fitted.methods, fitted.form_methods)[:, None], method)
@@ -106,9 +108,10 @@ def _line_half(scale: Doubles, width: Doubles, values: Doubles) -> Doubles:
     return np.where(np.isinf(scale), span[:, None], half)
 
 
-def _band(filled: Doubles, half: Doubles, made: Bools, limits: Limits) -> tuple[Doubles, Doubles]:
+def _band(filled: Doubles, half: Doubles, made: Bools, limits: Limits, fitted: Fitted) -> tuple[Doubles, Doubles]:
     lower, upper = (np.where(made, limits.keep(filled + sign * half), filled) for sign in (-1.0, 1.0))
-    return lower, upper
+    direction = made & are(fitted.kinds, Kind.ANGLE)[:, None]
+    return full_circles(lower, upper, direction, limits.lowest[:, None], limits.highest[:, None])
 
 
 def _reasons(

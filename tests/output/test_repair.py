@@ -236,6 +236,18 @@ def test_the_band_is_rounded_and_clipped_as_the_value_is(deviation: float, bound
     np.testing.assert_array_equal([rows.lower[0], rows.upper[0]], bounds)
 
 
+@pytest.mark.parametrize(("value", "bounds"), [(355.0, (0.0, 360.0)), (100.0, (90.0, 110.0)), (4.0, (0.0, 360.0))])
+def test_the_band_of_a_direction_that_reaches_north_is_the_full_circle(
+    value: float, bounds: tuple[float, float]
+) -> None:
+    table = SensorTable.of(catalogue(sensors=[{"id": "s0", "max_interval": 90.0}, {"id": "s1"}]).models[0], None)
+    directions, of_row = np.array([True, False]), {"half_widths": np.full((1, 2), 10.0)}
+    rows = repair(closed({}), by_form(value, 6.0), table, [""], directions=directions, **of_row)
+    assert (rows.method[0], rows.lower[0], rows.upper[0]) == (Method.GAUSSIAN, *bounds)
+    number = repair(closed({}), by_form(value, 6.0), table, [""], directions=~directions, **of_row)
+    assert (number.lower[0], number.upper[0]) == (value - 10.0, value + 10.0)
+
+
 def test_a_value_of_the_closed_form_whose_band_is_too_wide_is_withheld() -> None:
     table = SensorTable.of(catalogue(sensors=[{"id": "s0", "max_interval": 3.0}, {"id": "s1"}]).models[0], None)
     kept, withheld = (repair(closed({}), by_form(5.0, deviation), table, [""]) for deviation in (0.9, 1.0))

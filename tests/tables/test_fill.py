@@ -101,6 +101,8 @@ def test_long_gaps_of_a_valve_and_a_direction_have_states_and_directions_too():
     assert (found.lower[1] < found.upper[1])[hole[1]].all()
     error = np.abs((found.values[2] - wind + 180.0) % 360.0 - 180.0)
     assert error[hole[2]].max() < 30.0
+    assert ((found.lower[2] >= 0.0) & (found.upper[2] <= 360.0)).all()
+    assert ((found.lower[2] <= wind) & (wind <= found.upper[2]))[hole[2]].mean() > 0.7
     assert result.expected_error["s2"] < 6.0
     assert result.chosen["s1"] == "last_value"
     assert result.chosen["s2"] == "interpolation"

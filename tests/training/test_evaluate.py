@@ -16,7 +16,7 @@ from training.data.outages import Bools
 from training.data.series import Floats, Scale, fit_scale, split
 from training.data.tables import load
 from training.data.windows import WindowSet
-from training.evaluate import CASES, Tally, evaluate, evaluate_run, losing_sensors, shortfalls, with_fallback
+from training.evaluate import BASELINES, CASES, Tally, evaluate, evaluate_run, losing_sensors, shortfalls, with_fallback
 from training.network.build import build_network
 from training.serve.residuals import gap_ages, residual_quantiles
 
@@ -53,6 +53,27 @@ def test_a_perfect_method_scores_zero_and_all_methods_fill_the_same_cells() -> N
         assert case["cells"] == sum(row["cells"] for row in case["methods"]["mean"]["sensors"].values())
     assert report["edge_one"]["cells"] == 40
     assert report["edge_all"]["cells"] == 80
+
+
+def test_errors_of_a_direction_go_the_shorter_way() -> None:
+    rng = np.random.default_rng(2)
+    level, wind = rng.standard_normal((2, 700)).cumsum(axis=1) * [[0.2], [17.0]]
+    rows = np.stack([level, wind % 360.0])[None]
+    form = fit_series(
+        rows, np.ones(rows.shape, np.bool_), start_ms=0, step_ms=60_000, sensors=["level", "wind"], steps=24
+    ).form
+    assert form.directions is not None
+    scale = Scale(np.array([0.0, 180.0]), np.array([1.0, 100.0]), np.zeros(2), np.ones(2))
+    windows = WindowSet(scale.apply(rows.astype(np.float32)), 24)
+    cases = evaluate(
+        windows, BASELINES, ["level", "wind"], scale, most=200, seed=1, form=form, times_ms=60_000 * np.arange(700)
+    )
+    plain = evaluate(windows, BASELINES, ["level", "wind"], scale, most=200, seed=1)
+    last, as_number = (each["edge_one"]["methods"]["last_value"]["sensors"] for each in (cases, plain))
+    assert last["level"] == as_number["level"]
+    steps = np.abs(np.diff(wind))
+    assert last["wind"]["mae_unit"] == pytest.approx(steps.mean(), rel=0.2)
+    assert as_number["wind"]["mae_unit"] > 1.3 * last["wind"]["mae_unit"]
 
 
 def test_a_valve_has_the_closed_form_s_values_as_it_has_in_a_stream() -> None:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import WindowShapeError
 from glaim_stream.imputers.gaussian import artefact, packing
-from glaim_stream.imputers.gaussian.kinds import Kind, carried_value, carries, continuous, simple_value, unmixable
+from glaim_stream.imputers.gaussian.kinds import Kind, are, carried_value, carries, continuous, simple_value, unmixable
 from glaim_stream.imputers.gaussian.log_room import LogRoom
 from glaim_stream.imputers.gaussian.phase import Phase
 from glaim_stream.imputers.gaussian.relations import Relations
@@ -281,6 +281,12 @@ class ClosedForm:
         if all(kind in (Kind.NUMBER, Kind.CARRIED) for kind in self.kinds):
             return None
         return unmixable(self.kinds, values, observed)
+
+    @property
+    def directions(self) -> Bools | None:
+        """The sensors [C] whose values are directions in degrees; None: none."""
+        found = are(self.kinds, Kind.ANGLE)
+        return found if found.any() else None
 
     def neighbours(self, values: Doubles, complete: Bools) -> Doubles | None:
         """Return values [n, C, T] for sensors that are silent in a part of a window; None if they need none."""

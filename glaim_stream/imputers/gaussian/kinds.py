@@ -21,6 +21,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.angles import TURN, around
 from glaim_stream.imputers.baselines import interpolation, last_value
 
 Doubles = NDArray[np.float64]
@@ -29,7 +30,6 @@ Bools = NDArray[np.bool_]
 _MOST_STATES = 5
 _READINGS_PER_STATE = 20
 _LEAST_READINGS = 100
-_TURN = 360.0
 _RESET = 0.5  # of a meter's range; a smaller fall is noise
 
 
@@ -64,7 +64,7 @@ def kind_of(values: Doubles, observed: Bools) -> Kind:
     span = distinct[-1] - distinct[0]
     changes = _changes(values, observed)
     turns = np.abs(changes) > 180.0
-    degrees = distinct[0] >= 0.0 and distinct[-1] <= _TURN and span > 270.0
+    degrees = distinct[0] >= 0.0 and distinct[-1] <= TURN and span > 270.0
     if degrees and turns.mean() > 0.001 and np.median(np.abs(around(changes[turns]))) < 90.0:
         return Kind.ANGLE
     falls = changes[changes < 0]
@@ -119,15 +119,10 @@ def simple_value(kinds: Sequence[Kind | None], values: Doubles, observed: Bools)
         kept = state[:, None] | (meter[:, None] & (after < before))
         out = np.where(kept, last, out)
         direction = last[..., angle, :]
-        turning = np.unwrap(direction, period=_TURN)
+        turning = np.unwrap(direction, period=TURN)
         arc = interpolation(turning, observed[..., angle, :])
-        out[..., angle, :] = np.where(arc == turning, direction, arc % _TURN)
+        out[..., angle, :] = np.where(arc == turning, direction, arc % TURN)
     return out
-
-
-def around(differences: Doubles) -> Doubles:
-    """Return differences of two angles, degrees, by the shorter way: in -180 to 180."""
-    return (differences + _TURN / 2) % _TURN - _TURN / 2
 
 
 def differences(kinds: Sequence[Kind | None], filled: Doubles, truth: Doubles) -> Doubles:
