@@ -207,7 +207,7 @@ def _imputed(form: ClosedForm, windows: Windows) -> Imputed:
         deviation,
         trained_range=trained_range,
         unmixable=unmixable,
-        directions=form.directions,
+        kinds=None if unmixable is None else form.kinds,
     )
 
 

@@ -40,6 +40,10 @@ class Limits:
         known = most > least
         return cls(np.where(known & (least >= 0.0), 0.0, -np.inf), np.where(known & (most <= 0.0), 0.0, np.inf))
 
+    def of_states(self, state: Bools, least: Doubles, most: Doubles) -> Limits:
+        """The same limits, but for sensors [C] that are states the range of their training, which holds all of them."""
+        return Limits(np.where(state, least, self.lowest), np.where(state, most, self.highest))
+
     def around(self, values: Doubles, observed: Bools) -> Limits:
         """Limits [n, C] that the observed cells of windows [n, C, T] do not cross."""
         least = np.where(observed, values, np.inf).min(axis=2)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.errors import WindowShapeError, WrongAnswer
+from glaim_stream.imputers.gaussian.kinds import Kind
 from glaim_stream.vocabulary import Method
 
 _Rows = slice | NDArray[np.int64]
@@ -101,7 +102,7 @@ class Imputed:
         no part, or the range is not known.
     unmixable: bool [n, C], sensors of windows between whose values a mean means nothing, such as a valve's or a
         direction's: the closed form's value stands alone. None: there are none.
-    directions: bool [C], sensors whose values are directions in degrees. None: there are none, or nobody knows.
+    kinds: of the C sensors, as the closed form knows them. None: they are numbers, or nobody knows.
     """
 
     values: NDArray[np.float64]
@@ -111,7 +112,7 @@ class Imputed:
     form_version: str = ""
     trained_range: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
     unmixable: NDArray[np.bool_] | None = None
-    directions: NDArray[np.bool_] | None = None
+    kinds: Sequence[Kind] | None = None
 
     def slice(self, start: int, stop: int) -> Imputed:
         """Values for the windows `[start, stop)`."""
@@ -142,7 +143,7 @@ class Imputed:
             _joined([part.deviation for part in parts], shapes, np.nan),
             trained_range=next((part.trained_range for part in parts if part.trained_range is not None), None),
             unmixable=_joined([part.unmixable for part in parts], [shape[:2] for shape in shapes], False),
-            directions=next((part.directions for part in parts if part.directions is not None), None),
+            kinds=next((part.kinds for part in parts if part.kinds is not None), None),
         )
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.angles import full_circles
+from glaim_stream.imputers.gaussian.kind_bands import by_kind
+from glaim_stream.imputers.gaussian.kinds import Kind
 from glaim_stream.imputers.limits import Limits
 from glaim_stream.imputers.protocol import Imputed
 from glaim_stream.output.sensor_tables import SensorTable
@@ -29,7 +30,7 @@ def repair(
     table_of: TableOf | None = None,
     limits: Limits | None = None,
     half_widths: Floats | None = None,
-    directions: NDArray[np.bool_] | None = None,
+    kinds: Sequence[Kind] | None = None,
 ) -> Rows:
     """Fill the holes of closed steps.
 
@@ -42,7 +43,7 @@ def repair(
         limits: of the windows [n, C], which imputed values and their intervals do not cross; None: there are none.
         half_widths: of the rows' intervals, below and above the value, [rows, 2]; NaN, or None for all: as the contract
             or the closed form's deviation has them.
-        directions: sensors [C] that are directions in degrees; None: there are none.
+        kinds: of the sensors, as the closed form knows them; None: they are numbers.
 
     Returns:
         Rows whose sensor codes are row indices of the model.
@@ -88,9 +89,11 @@ def repair(
     wide = upper - lower > table.max_interval[closed.sensor]
     value[wide] = lower[wide] = upper[wide] = np.nan
     method[wide] = Method.NONE
-    if directions is not None:
-        low, high = table.low[closed.sensor], table.high[closed.sensor]
-        lower, upper = full_circles(lower, upper, directions[closed.sensor], low, high)
+    if kinds is not None and len(holes):
+        low, high = table.low[sensor], table.high[sensor]
+        if limits is not None:
+            low, high = np.maximum(low, lowest), np.minimum(high, highest)
+        lower[holes], upper[holes] = by_kind(lower[holes], upper[holes], value[holes], kinds, sensor, low, high)
     version[~(by_model | by_form) | wide] = 0
     return Rows(
         closed.group,

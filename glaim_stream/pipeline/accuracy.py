@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream import metrics
-from glaim_stream.angles import full_circles
 from glaim_stream.blend.scores import Answers, Expert
+from glaim_stream.imputers.gaussian.kind_bands import by_kind
+from glaim_stream.imputers.gaussian.kinds import Kind
+from glaim_stream.imputers.limits import Limits
 from glaim_stream.output.repair import bands, intervals, reaching
 from glaim_stream.output.sensor_tables import SensorTable
 from glaim_stream.quality.cells import Cells, Column, Source, age_of
@@ -40,6 +42,8 @@ def asked(
     blended: Doubles,
     deviation: Doubles | None = None,
     half_widths: Doubles | None = None,
+    limits: Limits | None = None,
+    kinds: Sequence[Kind] | None = None,
 ) -> Asked:
     """Draw the intervals that would have been published for probe cells [q].
 
@@ -51,6 +55,8 @@ def asked(
         deviation: [q] of the closed form where its band would have been published, NaN elsewhere; None: nowhere.
         half_widths: [q, 2] of the intervals that would have been published; NaN, or None for all: as the contract or
             the deviation has them.
+        limits: of the probes' windows; None: there are none.
+        kinds: of the sensors; None: they are numbers.
     """
     lower, upper = intervals(blended, answers.sensor, probes.gap_age, probes.lag == 0, table)
     if deviation is not None:
@@ -59,10 +65,12 @@ def asked(
     if half_widths is not None:
         at = np.flatnonzero(np.isfinite(half_widths).all(axis=1))
         lower[at], upper[at] = reaching(blended[at], half_widths[at], answers.sensor[at], table)
-    if answers.direction is not None:
-        lower, upper = full_circles(
-            lower, upper, answers.direction, table.low[answers.sensor], table.high[answers.sensor]
-        )
+    if kinds is not None:
+        low, high = table.low[answers.sensor], table.high[answers.sensor]
+        if limits is not None:
+            cell = probes.window, answers.sensor
+            low, high = np.maximum(low, limits.lowest[cell]), np.minimum(high, limits.highest[cell])
+        lower, upper = by_kind(lower, upper, blended, kinds, answers.sensor, low, high)
     return Asked(probes, answers, blended, lower, upper)
 
 

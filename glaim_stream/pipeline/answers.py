@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from glaim_stream.blend.mixture import blend
 from glaim_stream.blend.scores import Answers, Expert
 from glaim_stream.imputers.baselines import interpolation_at
+from glaim_stream.imputers.gaussian.kinds import Kind, are
 from glaim_stream.imputers.limits import Limits
 from glaim_stream.imputers.protocol import Imputed
 from glaim_stream.output.repair import publishable
@@ -99,7 +101,7 @@ def probe_answers(
     table: SensorTable,
     form: Imputed | None = None,
     limits: Limits | None = None,
-    directions: Bools | None = None,
+    kinds: Sequence[Kind] | None = None,
 ) -> Answers:
     """Return the answers for probes of the imputer, the baseline and, where the model has one, the closed form.
 
@@ -131,7 +133,7 @@ def probe_answers(
             unmixable,
         ),
         unmixable,
-        None if directions is None else directions[probes.sensor],
+        None if kinds is None else are(kinds, Kind.ANGLE)[probes.sensor],
     )
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from glaim_stream import metrics
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.imputers.form_expert import FormExpert
+from glaim_stream.imputers.gaussian.kinds import Kind, are
 from glaim_stream.imputers.limits import Limits
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.output.sensor_tables import SensorTables
@@ -38,7 +39,7 @@ class Answer:
     probes_called: bool = True  # whether it was called for any probe window
     limits: Limits | None = None  # of the windows of holes, [n, C]; None: the training's range is not known
     probe_limits: Limits | None = None  # of the windows of probes
-    directions: NDArray[np.bool_] | None = None  # sensors [C] that are directions in degrees; None: there are none
+    kinds: Sequence[Kind] | None = None  # of the sensors, as the closed form knows them; None: they are numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,10 @@ class Asking:
         imputed, form = await self._answers(windows, called)
         ranges = [each.trained_range for each in (imputed, form) if each is not None]
         limits = self.tables[model_index].trained_limits(*ranges)
+        by_form = next((each for each in (form, imputed) if each is not None and each.kinds is not None), None)
+        kinds = None if by_form is None else by_form.kinds
+        if limits is not None and kinds is not None and by_form is not None and by_form.trained_range is not None:
+            limits = limits.of_states(are(kinds, Kind.STATE), *by_form.trained_range)
         limits = None if limits is None else limits.around(values, observed)
 
         def part(answer: Imputed | None, start: int, count: int) -> Imputed | None:
@@ -144,9 +149,7 @@ class Asking:
             bool(called[hole_count:].any()),
             None if limits is None else limits.slice(0, hole_count),
             None if limits is None else limits.slice(hole_count, len(windows)),
-            next(
-                (each.directions for each in (form, imputed) if each is not None and each.directions is not None), None
-            ),
+            kinds,
         )
 
     async def _answers(self, windows: Windows, called: NDArray[np.bool_]) -> tuple[Imputed, Imputed | None]:

@@ -85,9 +85,7 @@ class Settling:
             questions, truth = Answers.none(), np.empty(0)
             if probes is not None and probe_imputed is not None:
                 questions, truth = (
-                    probe_answers(
-                        probes, probe_imputed, table, answer.probe_form, answer.probe_limits, answer.directions
-                    ),
+                    probe_answers(probes, probe_imputed, table, answer.probe_form, answer.probe_limits, answer.kinds),
                     probes.truth,
                 )
             of_model = scores.models[answer.model_index]
@@ -107,11 +105,11 @@ class Settling:
             _note_for_upgrades(scores.upgrades[answer.model_index], answer)
         if answer.closed is None:
             return None
-        rows = repair(answer.closed, imputed, table, self.versions, table_of, answer.limits, half, answer.directions)
+        rows = repair(answer.closed, imputed, table, self.versions, table_of, answer.limits, half, answer.kinds)
         if holes is not None and hole_weight is not None and not again:
             count_weights(model.name, holes, hole_weight, rows.method != Method.NONE)
         if scores.quality is not None:
-            scores.quality.models[answer.model_index].add_rows(rows, answer.directions)
+            scores.quality.models[answer.model_index].add_rows(rows, answer.kinds)
         return answer.model_index, rows
 
     def _count_probes(
@@ -136,7 +134,7 @@ class Settling:
             at = imputed.values.shape[2] - 1 - probes.lag
             deviation = form_deviation(answer.probe_form, questions, weight, probes.window, at)
         of_version = self.tables.for_version(answer.model_index, version)
-        given = asked(of_version, probes, questions, mixed, deviation, half)
+        given = asked(of_version, probes, questions, mixed, deviation, half, answer.probe_limits, answer.kinds)
         if not again:
             count_accuracy(model.name, model.sensor_ids, given)
         if scores.quality is not None:
@@ -158,7 +156,7 @@ class Settling:
                 half = latest(self.tables, of_model, answer, holes, weights)
         table_of = partial(self.tables.for_version, answer.model_index)
         table = self.tables[answer.model_index]
-        rows = repair(closed, imputed, table, self.versions, table_of, answer.limits, half, answer.directions)
+        rows = repair(closed, imputed, table, self.versions, table_of, answer.limits, half, answer.kinds)
         better = holes_of(closed, answer.imputed)[1] & (rows.method != Method.NONE)  # never turn a value into null
         metrics.upgraded_rows.inc(int(better.sum()))
         if holes is not None and weights is not None:
@@ -167,7 +165,7 @@ class Settling:
             return None
         rows = rows.where(better)
         if scores.quality is not None:
-            scores.quality.models[answer.model_index].add_rows(rows, answer.directions)
+            scores.quality.models[answer.model_index].add_rows(rows, answer.kinds)
         return answer.model_index, rows
 
     def _note_stretches(self, quality: PartitionQuality, answer: Answer, *, again: bool) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from glaim_stream import metrics
 from glaim_stream.blend.scores import Expert
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.errors import ImputerError, WindowShapeError
+from glaim_stream.imputers.gaussian.kinds import Kind
 from glaim_stream.imputers.limits import Limits
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.output.sensor_tables import SensorTables
@@ -45,7 +46,7 @@ class _Asked:
     limits: Limits | None
     chosen: NDArray[np.int64]
     version: str  # that answered them
-    directions: NDArray[np.bool_] | None  # sensors [C] that are directions in degrees; None: there are none
+    kinds: Sequence[Kind] | None  # of the sensors, as the closed form knows them; None: they are numbers
 
 
 class Shadow:
@@ -90,8 +91,7 @@ class Shadow:
         version = serving.version[int(by_model[-1])]
         same = np.array([serving.version[window] == version for window in by_model.tolist()])
         chosen = by_model[same][-self._most :]
-        limits, directions = answer.probe_limits, answer.directions
-        return _Asked(answer.model_index, probes, serving, limits, chosen, version, directions)
+        return _Asked(answer.model_index, probes, serving, answer.probe_limits, chosen, version, answer.kinds)
 
     async def _ask(self, asked: _Asked) -> None:
         model, probes = self._catalogue.models[asked.model_index], asked.probes
@@ -128,9 +128,7 @@ class Shadow:
         values[asked.chosen], method[asked.chosen] = found.values, found.method
         other = Imputed(values, method, [""] * len(values))
         table = self._tables[asked.model_index]
-        answers = [
-            probe_answers(probes, each, table, None, asked.limits, asked.directions) for each in (serving, other)
-        ]
+        answers = [probe_answers(probes, each, table, None, asked.limits, asked.kinds) for each in (serving, other)]
         errors = np.abs(np.stack([each.errors(probes.truth)[:, Expert.MODEL] for each in answers]))
         known = np.flatnonzero(np.isfinite(errors).all(axis=0))
         if not len(known):

@@ -8,12 +8,14 @@ an estimate, and a record that is there is whole.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.angles import around
+from glaim_stream.imputers.gaussian.kinds import Kind, are
 from glaim_stream.quality.cells import Cells, Column, age_of
 from glaim_stream.quality.stretches import Stretch, Stretches
 from glaim_stream.records import Rows
@@ -67,12 +69,12 @@ class LateReadings:
         self._newest: int | None = None
         self._stretches = Stretches()
 
-    def add(self, rows: Rows, directions: NDArray[np.bool_] | None = None) -> None:
+    def add(self, rows: Rows, kinds: Sequence[Kind] | None = None) -> None:
         """Take published rows, in the order in which they are published.
 
         Args:
             rows: of the model.
-            directions: sensors [C] that are directions in degrees; None: there are none.
+            kinds: of the sensors, as the closed form knows them; None: they are numbers.
         """
         if len(rows) == 0:
             return
@@ -95,7 +97,7 @@ class LateReadings:
                     found.value,
                     found.lower,
                     found.upper,
-                    np.zeros(len(found), np.bool_) if directions is None else directions[found.sensor],
+                    np.zeros(len(found), np.bool_) if kinds is None else are(kinds, Kind.ANGLE)[found.sensor],
                 )
             )
         late = rows.observed & (rows.revision == FIRST_CORRECTION)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.catalogue import Model
+from glaim_stream.imputers.gaussian.kinds import Kind
 from glaim_stream.quality.cells import Cells, Source
 from glaim_stream.quality.late import LateReadings
 from glaim_stream.quality.records import Head, Record, records_of
@@ -41,14 +42,14 @@ class ModelQuality:
         over = [(Source.HIDDEN, each) for each in self._hidden.take_until(reached)]
         return over + [(Source.LATE, each) for each in self._late.take_until(reached)]
 
-    def add_rows(self, rows: Rows, directions: NDArray[np.bool_] | None = None) -> None:
+    def add_rows(self, rows: Rows, kinds: Sequence[Kind] | None = None) -> None:
         """Take published rows, in the order in which they are published.
 
         Args:
             rows: of the model.
-            directions: sensors [C] that are directions in degrees; None: there are none.
+            kinds: of the sensors, as the closed form knows them; None: they are numbers.
         """
-        self._late.add(rows, directions)
+        self._late.add(rows, kinds)
 
     def group_codes(self) -> list[NDArray[np.int32]]:
         """Codes of the groups that are held."""

@@ -15,10 +15,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.angles import full_circles
 from glaim_stream.errors import SettingsError
 from glaim_stream.imputers.gaussian.form import LARGEST
-from glaim_stream.imputers.gaussian.kinds import Kind, are
+from glaim_stream.imputers.gaussian.kind_bands import by_kind
 from glaim_stream.imputers.limits import Limits
 from glaim_stream.tables.fitted import Fitted
 from glaim_stream.tables.groups import FilledGroup, Group, Progress, usable
@@ -110,8 +109,10 @@ def _line_half(scale: Doubles, width: Doubles, values: Doubles) -> Doubles:
 
 def _band(filled: Doubles, half: Doubles, made: Bools, limits: Limits, fitted: Fitted) -> tuple[Doubles, Doubles]:
     lower, upper = (np.where(made, limits.keep(filled + sign * half), filled) for sign in (-1.0, 1.0))
-    direction = made & are(fitted.kinds, Kind.ANGLE)[:, None]
-    return full_circles(lower, upper, direction, limits.lowest[:, None], limits.highest[:, None])
+    places = np.arange(len(filled))[:, None]
+    bounds = by_kind(lower, upper, filled, fitted.kinds, places, limits.lowest[:, None], limits.highest[:, None])
+    lower, upper = (np.where(made, new, filled) for new in bounds)
+    return lower, upper
 
 
 def _reasons(

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glaim_stream.imputers.gaussian.kinds import Kind
 from glaim_stream.imputers.limits import Limits
 from glaim_stream.imputers.protocol import Imputed
 from glaim_stream.output.repair import repair
@@ -241,10 +242,10 @@ def test_the_band_of_a_direction_that_reaches_north_is_the_full_circle(
     value: float, bounds: tuple[float, float]
 ) -> None:
     table = SensorTable.of(catalogue(sensors=[{"id": "s0", "max_interval": 90.0}, {"id": "s1"}]).models[0], None)
-    directions, of_row = np.array([True, False]), {"half_widths": np.full((1, 2), 10.0)}
-    rows = repair(closed({}), by_form(value, 6.0), table, [""], directions=directions, **of_row)
+    kinds, of_row = [Kind.ANGLE, Kind.NUMBER], {"half_widths": np.full((1, 2), 10.0)}
+    rows = repair(closed({}), by_form(value, 6.0), table, [""], kinds=kinds, **of_row)
     assert (rows.method[0], rows.lower[0], rows.upper[0]) == (Method.GAUSSIAN, *bounds)
-    number = repair(closed({}), by_form(value, 6.0), table, [""], directions=~directions, **of_row)
+    number = repair(closed({}), by_form(value, 6.0), table, [""], kinds=kinds[::-1], **of_row)
     assert (number.lower[0], number.upper[0]) == (value - 10.0, value + 10.0)
 
 
