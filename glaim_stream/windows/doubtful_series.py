@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from glaim_stream.angles import TURN
+from glaim_stream.imputers.gaussian.kinds import Kind, are, kind_of
 from glaim_stream.windows.plausibility import Bools, Doubles, Plausibility, Range
 
 _WINDOW = 96  # steps
@@ -28,11 +30,14 @@ def doubtful_cells(values: Doubles, observed: Bools, judged: Bools) -> Bools:
         judged: bool [C], sensors whose readings may be doubted.
     """
     doubted = np.zeros(observed.shape, np.bool_)
+    directions = _directions(values, observed)
     groups = np.arange(len(observed))
     for _ in range(_ROUNDS):
         sound = observed[groups] & ~doubted[groups]
         known = np.where(sound, values[groups], 0.0)
-        found = _doubtful(known, sound, Plausibility(judged, _usual_range(known, sound)))
+        least, most = _usual_range(known, sound)
+        least[:, directions], most[:, directions] = 0.0, TURN
+        found = _doubtful(known, sound, Plausibility(judged, (least, most), directions if directions.any() else None))
         doubted[groups] |= found
         groups = groups[found.any(axis=(1, 2))]
         if not len(groups):
@@ -50,6 +55,14 @@ def _doubtful(values: Doubles, observed: Bools, rule: Plausibility) -> Bools:
         last = end if end == steps else start + 3 * _WINDOW // 4
         doubted[:, :, first:last] = found[:, :, first - start : last - start]
     return doubted
+
+
+def _directions(values: Doubles, observed: Bools) -> Bools:
+    """Which sensors [C] are directions in degrees but for a few readings that are none."""
+    within = observed & (values >= 0.0) & (values <= TURN)
+    most = within.sum(axis=(0, 2)) >= (1.0 - _TAIL) * observed.sum(axis=(0, 2))
+    kinds = [kind_of(values[:, place], within[:, place]) if most[place] else None for place in range(len(most))]
+    return are(kinds, Kind.ANGLE)
 
 
 def _usual_range(values: Doubles, observed: Bools) -> Range:

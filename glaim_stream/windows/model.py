@@ -19,7 +19,7 @@ from glaim_stream.windows.history import JUDGED_BLOCK, error_steps
 from glaim_stream.windows.holes import Rules, look_back
 from glaim_stream.windows.outages import Outage, OutageTracker
 from glaim_stream.windows.owed import OwedRows
-from glaim_stream.windows.plausibility import Plausibility, Range
+from glaim_stream.windows.plausibility import Plausibility, Range, are_directions
 from glaim_stream.windows.probes import Prober, Probes, Sampling
 from glaim_stream.windows.rings import Cells, Rings
 from glaim_stream.windows.room import Room
@@ -90,7 +90,7 @@ class ModelWindows:
             model.max_gap,
             model.step_ms,
             model_index,
-            Plausibility(judged, trained_range) if plausible else None,
+            Plausibility(judged, trained_range, _directions(model, trained_range)) if plausible else None,
             clock_kept,
         )
         self._screen = None if self.rules.plausibility is None else Screen(self.rings, self.rules.plausibility)
@@ -361,6 +361,15 @@ class ModelWindows:
             end = int(np.searchsorted(newest, start))  # the first reading whose cell occurs in this stretch already
             yield chosen[start:end]
             start = end
+
+
+def _directions(model: Model, trained_range: Range | None) -> NDArray[np.bool_] | None:
+    """The sensors [C] that are directions in degrees, by their limits or by their training's range; None: none is."""
+    least, most = np.array([sensor.limits for sensor in model.sensors], np.float64).T
+    found = are_directions(least, most)
+    if trained_range is not None:
+        found |= are_directions(*trained_range)
+    return found if found.any() else None
 
 
 def _runs(values: Ints) -> Iterator[tuple[int, int]]:

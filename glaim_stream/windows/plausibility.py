@@ -18,6 +18,8 @@ More than half of a sensor's readings must be sound. A sensor that repeats one v
 (rain, a valve) has no median deviation: the median of its other deviations takes the place. Where there are fewer than
 `_FEWEST` of these, or fewer than `FEWEST_READINGS` readings, nothing is known of its habits and nothing is doubted.
 
+A direction in degrees is judged by its distance from the others on the circle: 358 does not stand apart from 2.
+
 Source: Hampel (1974), The influence curve and its role in robust estimation; Pearson (2002), Outliers in process
 modeling and identification, for its moving window.
 """
@@ -31,6 +33,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.angles import TURN, around
+
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Range = tuple[Doubles, Doubles]  # least and largest reading of each sensor, [C] each, or [n, C] for n windows
@@ -42,6 +46,7 @@ _SIDE = 3  # readings on either side
 _CONFIRMED = 2  # of these, near a reading that is believed
 _NEAR = 0.5  # of the reading's distance from the median
 _JUMP, _ALIKE, _TOGETHER = 4.0, 10.0, 100.0  # deviations of another sensor's jump, ratio of two jumps, largest believed
+_ALMOST = 5.0  # degrees from 0 and 360 within which the readings of a direction come in time
 FEWEST_READINGS = 12
 _FEWEST = 3
 # No reading is further from its mean than this many deviations in most windows, and these are not looked at closer. A
@@ -56,10 +61,12 @@ class Plausibility:
 
     judged: bool [C], sensors whose readings may be doubted.
     trained_range: least and largest reading of the training; None: they are not known.
+    directions: bool [C], sensors whose readings are directions in degrees; None: there are none.
     """
 
     judged: Bools
     trained_range: Range | None = None
+    directions: Bools | None = None
 
     def doubtful(self, values: Doubles, observed: Bools) -> Bools:
         """Return which observed cells of windows are doubted, bool [n, C, T].
@@ -71,6 +78,8 @@ class Plausibility:
         doubted = np.zeros(observed.shape, np.bool_)
         excess = self._excess(values)
         beyond = None if excess is None else observed & (excess > self._span)
+        if self.directions is not None:
+            values = _turned(values, observed, self.directions)
         suspicious = _suspicious(values, observed)
         place = np.nonzero((suspicious if beyond is None else suspicious | beyond.any(axis=2)) & self.judged)
         if not len(place[0]):
@@ -126,6 +135,24 @@ class Plausibility:
         if not doubted.any():
             return values, observed
         return np.where(doubted, 0.0, values), observed & ~doubted
+
+
+def are_directions(least: Doubles, most: Doubles) -> Bools:
+    """Return which sensors' readings, from `least` to `most` [C], go around the circle of directions."""
+    return (least >= 0.0) & (least <= _ALMOST) & (most >= TURN - _ALMOST) & (most <= TURN)
+
+
+def _turned(values: Doubles, observed: Bools, directions: Bools) -> Doubles:
+    """Values [n, C, T] of which directions lie within half a turn of their mean, and others are unchanged."""
+    degrees = values[:, directions].astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        known = observed[:, directions] & (degrees >= 0.0) & (degrees <= TURN)
+        radians = np.deg2rad(np.where(known, degrees, 0.0))
+        mean = np.arctan2(*((known * part).sum(axis=2, keepdims=True) for part in (np.sin(radians), np.cos(radians))))
+        mean = np.rad2deg(mean)
+        out = values.astype(np.float64)
+        out[:, directions] = np.where(known, mean + around(degrees - mean), degrees)
+    return out
 
 
 def _suspicious(values: Doubles, observed: Bools) -> Bools:

@@ -57,3 +57,13 @@ def test_readings_without_a_doubt_asked_for_are_left_alone() -> None:
     found = doubtful_cells(series, observed, np.array([False, True]))
     assert not found[0, 0].any()
     assert found[0, 1, 200]
+
+
+def test_wind_from_north_is_no_series_of_spikes() -> None:
+    rng = np.random.default_rng(1)
+    wind = ((10.0 + 6.0 * rng.standard_normal(3000)) % 360.0)[None, None]
+    assert (wind > 180.0).sum() > 100, "without turns through north, this test shows nothing"
+    observed, judged = np.ones(wind.shape, np.bool_), np.ones(1, np.bool_)
+    assert not doubtful_cells(wind, observed, judged).any()
+    wind[0, 0, [500, 1000, 2000]] = 5000.0, -400.0, 190.0
+    assert np.flatnonzero(doubtful_cells(wind, observed, judged)).tolist() == [500, 1000, 2000]

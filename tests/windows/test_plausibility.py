@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from glaim_stream.windows.plausibility import Plausibility
+from glaim_stream.windows.plausibility import Plausibility, are_directions
 
 Doubles = NDArray[np.float64]
 T = 96
@@ -199,3 +199,20 @@ def test_beyond_the_training_only_a_sensor_that_is_as_far_away_confirms() -> Non
     assert not Plausibility(np.ones(2, np.bool_)).doubtful(window[None], seen).any()
     window[1, -1] = 85.0
     assert not rule.doubtful(window[None], seen).any()
+
+
+def test_a_direction_stands_apart_by_its_distance_on_the_circle() -> None:
+    rng = np.random.default_rng(2)
+    window = np.stack([(4.0 + 3.0 * rng.standard_normal(T)) % 360.0, smooth(1)[0]])
+    window[0, 40:43] = 5.0, 357.0, 3.0
+    window[0, [20, 70]] = 185.0, 5000.0
+    seen = np.ones((1, *window.shape), np.bool_)
+    wind = np.array([True, False])
+    found = Plausibility(np.ones(2, np.bool_), directions=wind).doubtful(window[None], seen)[0]
+    assert np.argwhere(found).tolist() == [[0, 20], [0, 70]]
+    assert Plausibility(np.ones(2, np.bool_)).doubtful(window[None], seen)[0, 0, 41], "as a number it would be doubted"
+
+
+def test_directions_are_known_by_the_range_of_their_readings() -> None:
+    least, most = np.array([0.0, 0.2, 0.0, 0.0, -np.inf, -3.0]), np.array([360.0, 359.8, 290.0, 500.0, np.inf, 360.0])
+    assert are_directions(least, most).tolist() == [True, True, False, False, False, False]
