@@ -58,10 +58,15 @@ def _doubtful(values: Doubles, observed: Bools, rule: Plausibility) -> Bools:
 
 
 def _directions(values: Doubles, observed: Bools) -> Bools:
-    """Which sensors [C] are directions in degrees but for a few readings that are none."""
+    """Which sensors [C] are directions in degrees but for a few readings that are none.
+
+    More readings than may be doubtful lie on either side of north.
+    """
     within = observed & (values >= 0.0) & (values <= TURN)
-    most = within.sum(axis=(0, 2)) >= (1.0 - _TAIL) * observed.sum(axis=(0, 2))
-    kinds = [kind_of(values[:, place], within[:, place]) if most[place] else None for place in range(len(most))]
+    few = _TAIL * observed.sum(axis=(0, 2))
+    outside, east, west = ((observed & cells).sum(axis=(0, 2)) for cells in (~within, values < 90.0, values > 270.0))
+    possible = (outside <= few) & (east > few) & (west > few)
+    kinds = [kind_of(values[:, place], within[:, place]) if possible[place] else None for place in range(len(few))]
     return are(kinds, Kind.ANGLE)
 
 

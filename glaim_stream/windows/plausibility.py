@@ -18,7 +18,8 @@ More than half of a sensor's readings must be sound. A sensor that repeats one v
 (rain, a valve) has no median deviation: the median of its other deviations takes the place. Where there are fewer than
 `_FEWEST` of these, or fewer than `FEWEST_READINGS` readings, nothing is known of its habits and nothing is doubted.
 
-A direction in degrees is judged by its distance from the others on the circle: 358 does not stand apart from 2.
+A direction in degrees is judged by its distance from the others on the circle: 358 does not stand apart from 2. None
+lies beyond 0 and 360.
 
 Source: Hampel (1974), The influence curve and its role in robust estimation; Pearson (2002), Outliers in process
 modeling and identification, for its moving window.
@@ -101,13 +102,17 @@ class Plausibility:
 
     @cached_property
     def _span(self) -> Doubles:
-        """The width of the training's range, [..., C, 1]; infinite where it is not known."""
+        """How far beyond the training's range a reading is doubted, [..., C, 1]: by its width; infinite if not known.
+
+        No direction lies beyond the circle, but for rounding.
+        """
         assert self.trained_range is not None
         least, most = self.trained_range
-        return np.where(most > least, most - least, np.inf)[..., None]
+        span = np.where(most > least, most - least, np.inf)
+        return (span if self.directions is None else np.where(self.directions, _ALMOST, span))[..., None]
 
     def _spans(self, windows: int) -> Doubles:
-        """The width of the training's range for each window and sensor."""
+        """How far beyond the training's range a reading is doubted, for each window and sensor."""
         span = self._span[..., 0]
         return np.broadcast_to(span, (windows, span.shape[-1]))
 

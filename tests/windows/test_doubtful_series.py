@@ -59,11 +59,20 @@ def test_readings_without_a_doubt_asked_for_are_left_alone() -> None:
     assert found[0, 1, 200]
 
 
+def test_spikes_make_no_direction_of_a_wind_speed() -> None:
+    rng = np.random.default_rng(3)
+    speed = np.abs(2.0 + rng.standard_normal(3000))[None, None]
+    observed, judged = np.ones(speed.shape, np.bool_), np.ones(1, np.bool_)
+    spikes = np.arange(60, 3000, 130)
+    speed[0, 0, spikes] = rng.uniform(20.0, 355.0, len(spikes))
+    assert np.flatnonzero(doubtful_cells(speed, observed, judged)).tolist() == spikes.tolist()
+
+
 def test_wind_from_north_is_no_series_of_spikes() -> None:
     rng = np.random.default_rng(1)
     wind = ((10.0 + 6.0 * rng.standard_normal(3000)) % 360.0)[None, None]
     assert (wind > 180.0).sum() > 100, "without turns through north, this test shows nothing"
     observed, judged = np.ones(wind.shape, np.bool_), np.ones(1, np.bool_)
     assert not doubtful_cells(wind, observed, judged).any()
-    wind[0, 0, [500, 1000, 2000]] = 5000.0, -400.0, 190.0
+    wind[0, 0, [500, 1000, 2000]] = 700.0, -40.0, 190.0
     assert np.flatnonzero(doubtful_cells(wind, observed, judged)).tolist() == [500, 1000, 2000]
