@@ -30,7 +30,10 @@ class _Strict(BaseModel):
 
 
 class Sensor(_Strict):
-    """One sensor of a model: its id, its unit, and the limits outside of which a reading is rejected."""
+    """One sensor of a model: its id, its unit, and the limits outside of which a reading is rejected.
+
+    Limits of 0 and 360 mark a direction in degrees, whose readings are compared on the circle.
+    """
 
     id: str = Field(min_length=1)
     unit: str = ""
