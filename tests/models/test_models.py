@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -391,6 +392,15 @@ def test_the_commands_report_their_changes(repository: Path, tmp_path: Path) -> 
     assert run.invoke(app, ["models", "list", str(here)]).exit_code == 1
 
 
+class Clock:
+    """Stands for the module `time` in one module alone: a thread of another test must not call `sleep` of this one."""
+
+    monotonic = staticmethod(time.monotonic)
+
+    def __init__(self, sleep: Callable[[float], None]) -> None:
+        self.sleep = sleep
+
+
 def test_an_empty_repository_is_waited_for_and_a_damaged_version_is_none_of_its_business(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -405,7 +415,7 @@ def test_an_empty_repository_is_waited_for_and_a_damaged_version_is_none_of_its_
         shutil.copytree(repository, here)
         shutil.copy(here / "m" / "1" / "model.pt", here / "m" / "2" / "model.pt")
 
-    monkeypatch.setattr(models.time, "sleep", fill)
+    monkeypatch.setattr(models, "time", Clock(fill))
     waited = run.invoke(app, ["models", "wait", str(here)])
     assert waited.exit_code == 0
     assert f"expected a model in {here}, found none; waiting" in waited.output
@@ -431,7 +441,7 @@ def test_a_repository_that_cannot_be_reached_is_waited_for(
         return ["m"]
 
     monkeypatch.setattr(type(store), "models", lambda self: known())
-    monkeypatch.setattr(models.time, "sleep", lambda pause_s: None)
+    monkeypatch.setattr(models, "time", Clock(lambda pause_s: None))
     models._await_models(store, 60)
     assert capsys.readouterr().err == f"expected a model in {store.location}, found away; waiting\n"
     assert answers == []
@@ -443,7 +453,7 @@ def test_a_call_to_a_temporarily_unavailable_store_is_retried(
     from glaim_stream.commands import models
 
     pauses: list[float] = []
-    monkeypatch.setattr(models.time, "sleep", pauses.append)
+    monkeypatch.setattr(models, "time", Clock(pauses.append))
     answers = iter([OSError("away"), OSError("away"), None])
 
     def sometimes() -> int:
