@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.records import Method, Rows
 from tests.pipeline.form_streams import NOW_MS, RULES
 from tests.quality.streams import Partition, documents
-from tests.support import contract, json_record
+from tests.support import Record, contract, json_record
 
 ROWS, TRAINING = 4000, 2500
 LAG = 4  # steps after which a late reading comes
@@ -39,8 +38,13 @@ def weather() -> Doubles:
     return np.vstack([20.0 + around[:2], valve[None], np.round(around[2], 1)[None] % 360.0])
 
 
-async def fed(repository: Path) -> Partition:
+Stream = tuple[Pipeline, list[Record]]
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> Stream:
     """Every fourth reading of valve and direction is missing; every second of these comes later."""
+    repository = tmp_path_factory.mktemp("models")
     values, out, held = weather(), [], defaultdict(list)
     known = values[None, :, :TRAINING]
     fitted = fit(known, np.isfinite(known), start_ms=0, step_ms=1000, sensors=("s0", "s1", "s2", "s3"), steps=12)
@@ -60,12 +64,13 @@ async def fed(repository: Path) -> Partition:
         form_expert=FormExpert(ClosedFormImputer(repository, RULES.models)), score_share=1.0,
         adaptive_intervals=True, quality=True,
     )  # fmt: skip
-    return await Partition(pipeline, NOW_MS).feed([json_record(at, **each) for at, each in enumerate(out)])
+    return pipeline, [json_record(at, **each) for at, each in enumerate(out)]
 
 
 @pytest.fixture(scope="module")
-def partition(tmp_path_factory: pytest.TempPathFactory) -> Partition:
-    return asyncio.run(fed(tmp_path_factory.mktemp("models")))
+def partition(stream: Stream) -> Partition:
+    pipeline, topic = stream
+    return asyncio.run(Partition(pipeline, NOW_MS).feed(topic))
 
 
 @dataclass(frozen=True)
@@ -82,8 +87,12 @@ class Filled:
         return (self.lower <= self.truth) & (self.truth <= self.upper)
 
 
+def rows_of(partition: Partition) -> Rows:
+    return Rows(*(np.concatenate([getattr(part, name) for part in partition.rows]) for name in Rows.__slots__))
+
+
 def filled(partition: Partition, sensor: int) -> Filled:
-    rows = Rows(*(np.concatenate([getattr(part, name) for part in partition.rows]) for name in Rows.__slots__))
+    rows = rows_of(partition)
     chosen = (rows.sensor == sensor) & (rows.method == Method.GAUSSIAN) & (rows.ts_ms >= (TRAINING + 200) * 1000)
     assert chosen.sum() > 300
     truth = weather()[sensor, rows.ts_ms[chosen] // 1000]
@@ -130,3 +139,16 @@ def test_errors_and_intervals_of_a_direction_around_north_go_the_shorter_way(par
     for source in ("hidden", "late"):
         assert live(partition, WIND, source, "mae") < 2 * off.mean()  # of hidden cells, some are of a silent group
     assert live(partition, WIND, "hidden", "coverage") > 0.85
+
+
+async def test_a_worker_that_was_killed_goes_on_to_the_bit(stream: Stream, partition: Partition) -> None:
+    pipeline, topic = stream
+    ended = 2 * len(topic) // 3
+    first = await Partition(pipeline, NOW_MS).feed(topic[:ended])
+    begin = first.windows.rebuild_from(ended)
+    assert begin > 0, "it has forgotten something"
+    successor = await (await first.rebuilt(topic[begin:ended])).feed(topic[ended:])
+    every, again = rows_of(partition), rows_of(successor)
+    for name in ("ts_ms", "sensor", "value", "method", "lower", "upper"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(every, name)[-len(again) :])
+    assert documents(successor.records).items() <= documents(partition.records).items()
