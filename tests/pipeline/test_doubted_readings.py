@@ -88,3 +88,19 @@ async def test_doubt_does_not_depend_on_the_batches() -> None:
     assert sum(row["status"] == Status.UNCERTAIN_SENSOR_NOT_ACCURATE for row in whole.values()) == 3
     for batch in (1, 7):
         assert {key(row): row for row in await rows_of(records, batch=batch)} == whole
+
+
+@pytest.mark.parametrize(("limits", "doubted"), [({"min": 0, "max": 360}, [180.0]), ({}, [180.0, 357.0])])
+async def test_wind_from_north_is_doubted_only_where_nothing_says_that_it_is_a_direction(
+    limits: dict[str, float], doubted: list[float]
+) -> None:
+    rng = np.random.default_rng(5)
+    wind = np.round((8.0 + 2.0 * rng.standard_normal(STEPS)) % 360.0, 1)
+    wind[[24, 44]] = 180.0, 357.0
+    records = [
+        json_record(step, group="g0", sensor="s0", ts=step * STEP_MS, value=value)
+        for step, value in enumerate(wind.tolist())
+    ]
+    rows = await rows_of(records, sensors=[{"id": "s0", **limits}, {"id": "s1"}])
+    found = [row["value"] for row in rows if row["status"] == Status.UNCERTAIN_SENSOR_NOT_ACCURATE]
+    assert found == doubted
