@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.angles import around
+from glaim_stream.angles import differences
 from glaim_stream.blend.experts import Experts, Weights
 from glaim_stream.blend.hedge import published
 from glaim_stream.blend.reach import BLOCK, Reach, Scored
@@ -75,8 +75,10 @@ class Answers:
         values = self.values if values is None else values
         shape = (-1, *[1] * (values.ndim - 1))
         with np.errstate(over="ignore", invalid="ignore"):
-            found: Doubles = values - truth.reshape(shape)
-            return found if self.direction is None else np.where(self.direction.reshape(shape), around(found), found)
+            if self.direction is None:
+                found: Doubles = values - truth.reshape(shape)
+                return found
+            return differences(values, truth.reshape(shape), self.direction.reshape(shape))
 
     def slice(self, start: int, stop: int) -> Answers:
         """Cells `[start, stop)`."""

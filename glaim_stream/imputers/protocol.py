@@ -102,7 +102,7 @@ class Imputed:
         no part, or the range is not known.
     unmixable: bool [n, C], sensors of windows between whose values a mean means nothing, such as a valve's or a
         direction's: the closed form's value stands alone. None: there are none.
-    kinds: of the C sensors, as the closed form knows them. None: they are numbers, or nobody knows.
+    kinds: kind of each of the C sensors, which the closed form has recognised. None: all are numbers, or unknown.
     """
 
     values: NDArray[np.float64]

@@ -43,7 +43,7 @@ def repair(
         limits: of the windows [n, C], which imputed values and their intervals do not cross; None: there are none.
         half_widths: of the rows' intervals, below and above the value, [rows, 2]; NaN, or None for all: as the contract
             or the closed form's deviation has them.
-        kinds: of the sensors, as the closed form knows them; None: they are numbers.
+        kinds: of the sensors, recognised by the closed form; None: all are numbers.
 
     Returns:
         Rows whose sensor codes are row indices of the model.
@@ -90,10 +90,8 @@ def repair(
     value[wide] = lower[wide] = upper[wide] = np.nan
     method[wide] = Method.NONE
     if kinds is not None and len(holes):
-        low, high = table.low[sensor], table.high[sensor]
-        if limits is not None:
-            low, high = np.maximum(low, lowest), np.minimum(high, highest)
-        lower[holes], upper[holes] = by_kind(lower[holes], upper[holes], value[holes], kinds, sensor, low, high)
+        possible = possible_range(window, sensor, table, limits)
+        lower[holes], upper[holes] = by_kind(lower[holes], upper[holes], value[holes], kinds, sensor, *possible)
     version[~(by_model | by_form) | wide] = 0
     return Rows(
         closed.group,
@@ -143,6 +141,19 @@ def publishable(
     rounded = (resolution > 0) & (np.abs(steps) < _MOST_STEPS)
     value = np.where(rounded, np.rint(np.where(rounded, steps, 0)) * grid, value)
     return np.clip(value, table.low[sensor], table.high[sensor])
+
+
+def possible_range(
+    window: NDArray[np.int32] | NDArray[np.int64],
+    sensor: NDArray[np.int32] | NDArray[np.int64],
+    table: SensorTable,
+    limits: Limits | None,
+) -> tuple[Floats, Floats]:
+    """The lowest and highest value that a filled cell [n] may have: by its sensor, and by the limits of its window."""
+    low, high = table.low[sensor], table.high[sensor]
+    if limits is None:
+        return low, high
+    return np.maximum(low, limits.lowest[window, sensor]), np.minimum(high, limits.highest[window, sensor])
 
 
 def intervals(

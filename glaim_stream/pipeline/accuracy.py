@@ -13,7 +13,7 @@ from glaim_stream.blend.scores import Answers, Expert
 from glaim_stream.imputers.gaussian.kind_bands import by_kind
 from glaim_stream.imputers.gaussian.kinds import Kind
 from glaim_stream.imputers.limits import Limits
-from glaim_stream.output.repair import bands, intervals, reaching
+from glaim_stream.output.repair import bands, intervals, possible_range, reaching
 from glaim_stream.output.sensor_tables import SensorTable
 from glaim_stream.quality.cells import Cells, Column, Source, age_of
 from glaim_stream.quality.comparison import METHODS, Comparison
@@ -56,7 +56,7 @@ def asked(
         half_widths: [q, 2] of the intervals that would have been published; NaN, or None for all: as the contract or
             the deviation has them.
         limits: of the probes' windows; None: there are none.
-        kinds: of the sensors; None: they are numbers.
+        kinds: of the sensors, recognised by the closed form; None: all are numbers.
     """
     lower, upper = intervals(blended, answers.sensor, probes.gap_age, probes.lag == 0, table)
     if deviation is not None:
@@ -66,11 +66,8 @@ def asked(
         at = np.flatnonzero(np.isfinite(half_widths).all(axis=1))
         lower[at], upper[at] = reaching(blended[at], half_widths[at], answers.sensor[at], table)
     if kinds is not None:
-        low, high = table.low[answers.sensor], table.high[answers.sensor]
-        if limits is not None:
-            cell = probes.window, answers.sensor
-            low, high = np.maximum(low, limits.lowest[cell]), np.minimum(high, limits.highest[cell])
-        lower, upper = by_kind(lower, upper, blended, kinds, answers.sensor, low, high)
+        possible = possible_range(probes.window, answers.sensor, table, limits)
+        lower, upper = by_kind(lower, upper, blended, kinds, answers.sensor, *possible)
     return Asked(probes, answers, blended, lower, upper)
 
 

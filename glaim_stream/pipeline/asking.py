@@ -39,7 +39,7 @@ class Answer:
     probes_called: bool = True  # whether it was called for any probe window
     limits: Limits | None = None  # of the windows of holes, [n, C]; None: the training's range is not known
     probe_limits: Limits | None = None  # of the windows of probes
-    kinds: Sequence[Kind] | None = None  # of the sensors, as the closed form knows them; None: they are numbers
+    kinds: Sequence[Kind] | None = None  # of the sensors, recognised by the closed form; None: all are numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class _Asked:
     limits: Limits | None
     chosen: NDArray[np.int64]
     version: str  # that answered them
-    kinds: Sequence[Kind] | None  # of the sensors, as the closed form knows them; None: they are numbers
+    kinds: Sequence[Kind] | None  # of the sensors, recognised by the closed form; None: all are numbers
 
 
 class Shadow:

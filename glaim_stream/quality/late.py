@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.angles import around
+from glaim_stream.angles import differences
 from glaim_stream.imputers.gaussian.kinds import Kind, are
 from glaim_stream.quality.cells import Cells, Column, age_of
 from glaim_stream.quality.stretches import Stretch, Stretches
@@ -74,7 +74,7 @@ class LateReadings:
 
         Args:
             rows: of the model.
-            kinds: of the sensors, as the closed form knows them; None: they are numbers.
+            kinds: of the sensors, recognised by the closed form; None: all are numbers.
         """
         if len(rows) == 0:
             return
@@ -150,8 +150,7 @@ class LateReadings:
         order = np.argsort(known.step[at], kind="stable")
         at, truth = at[order], truth[order]
         errors = np.full((len(at), len(Column)), np.nan)
-        off = known.value[at] - truth
-        errors[:, Column.PUBLISHED] = np.abs(np.where(known.direction[at], around(off), off))
+        errors[:, Column.PUBLISHED] = np.abs(differences(known.value[at], truth, known.direction[at]))
         lower, upper = known.lower[at], known.upper[at]
         self._stretches.add(
             Cells(

@@ -47,7 +47,7 @@ class ModelQuality:
 
         Args:
             rows: of the model.
-            kinds: of the sensors, as the closed form knows them; None: they are numbers.
+            kinds: of the sensors, recognised by the closed form; None: all are numbers.
         """
         self._late.add(rows, kinds)
 

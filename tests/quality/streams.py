@@ -59,6 +59,10 @@ class Partition:
                 self.records += self.scores.quality.take()
         return self
 
+    def every_row(self) -> Rows:
+        """All rows so far, in the order in which they were published."""
+        return Rows(*(np.concatenate([getattr(part, name) for part in self.rows]) for name in Rows.__slots__))
+
     async def rebuilt(self, topic: list[Input]) -> Partition:
         """A successor that has read these records again and published nothing."""
         other = Partition(self.pipeline)

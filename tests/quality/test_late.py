@@ -47,7 +47,7 @@ def _document(record: Record) -> dict[str, object]:
 
 async def test_late_readings_judge_the_newest_value_that_was_published() -> None:
     partition = await Partition(pipeline_of(Offset(20.0))).feed(with_late(400))
-    rows = Rows(*(np.concatenate([getattr(part, name) for part in partition.rows]) for name in Rows.__slots__))
+    rows = partition.every_row()
     newest: dict[tuple[int, int, int], tuple[float, float, float]] = {}
     errors: dict[tuple[int, int], list[float]] = defaultdict(list)
     held: dict[tuple[int, int], list[bool]] = defaultdict(list)

@@ -18,7 +18,6 @@ from deploy.cache import CHECKOUT
 from glaim_stream.build import create_pipeline
 from glaim_stream.feed.plant import SENSORS, START_MS, STEP_MS, simulate
 from glaim_stream.page.figures import Accuracy
-from glaim_stream.records import Rows
 from glaim_stream.settings import Settings
 from glaim_stream.times import moment_ms
 from glaim_stream.vocabulary import PROVISIONAL
@@ -93,7 +92,7 @@ async def test_live_accuracy_agrees_with_the_score_on_withheld_readings() -> Non
     await partition.feed(topic[until:], batch=200)
     await ladder.close()
 
-    rows = Rows(*(np.concatenate([getattr(part, name) for part in partition.rows]) for name in Rows.__slots__))
+    rows = partition.every_row()
     names = np.array([int(name.removeprefix("pump-")) if name else -1 for name in pipeline.index.names])
     cell = names[rows.group], rows.sensor, (rows.ts_ms - START_MS) // STEP_MS
     judged = ~rows.observed & np.isfinite(rows.value) & (cell[2] >= WARM)

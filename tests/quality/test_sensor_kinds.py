@@ -17,7 +17,7 @@ from glaim_stream.imputers.gaussian.kinds import Kind
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.records import Method, Rows
+from glaim_stream.records import Method
 from tests.pipeline.form_streams import NOW_MS, RULES
 from tests.quality.streams import Partition, documents
 from tests.support import Record, contract, json_record
@@ -87,12 +87,8 @@ class Filled:
         return (self.lower <= self.truth) & (self.truth <= self.upper)
 
 
-def rows_of(partition: Partition) -> Rows:
-    return Rows(*(np.concatenate([getattr(part, name) for part in partition.rows]) for name in Rows.__slots__))
-
-
 def filled(partition: Partition, sensor: int) -> Filled:
-    rows = rows_of(partition)
+    rows = partition.every_row()
     chosen = (rows.sensor == sensor) & (rows.method == Method.GAUSSIAN) & (rows.ts_ms >= (TRAINING + 200) * 1000)
     assert chosen.sum() > 300
     truth = weather()[sensor, rows.ts_ms[chosen] // 1000]
@@ -148,7 +144,7 @@ async def test_a_worker_that_was_killed_goes_on_to_the_bit(stream: Stream, parti
     begin = first.windows.rebuild_from(ended)
     assert begin > 0, "it has forgotten something"
     successor = await (await first.rebuilt(topic[begin:ended])).feed(topic[ended:])
-    every, again = rows_of(partition), rows_of(successor)
+    every, again = partition.every_row(), successor.every_row()
     for name in ("ts_ms", "sensor", "value", "method", "lower", "upper"):
         np.testing.assert_array_equal(getattr(again, name), getattr(every, name)[-len(again) :])
     assert documents(successor.records).items() <= documents(partition.records).items()

@@ -21,6 +21,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream import angles
 from glaim_stream.angles import TURN, around
 from glaim_stream.imputers.baselines import interpolation, last_value
 
@@ -127,8 +128,7 @@ def simple_value(kinds: Sequence[Kind | None], values: Doubles, observed: Bools)
 
 def differences(kinds: Sequence[Kind | None], filled: Doubles, truth: Doubles) -> Doubles:
     """Return filled less true values [..., C, T], those of angles by the shorter way."""
-    angle, found = are(kinds, Kind.ANGLE), filled - truth
-    return np.where(angle[:, None], around(found), found) if angle.any() else found
+    return angles.differences(filled, truth, are(kinds, Kind.ANGLE)[:, None])
 
 
 def resets(values: Doubles, observed: Bools) -> Bools:
