@@ -98,11 +98,13 @@ def keep_memory() -> None:
 
 
 def machine() -> str:
-    """Describe the processor and the version of torch, without the host name."""
+    """Describe the processor, the GPU if this process uses one, and the version of torch, without the host name."""
     name = platform.machine()
     info = Path("/proc/cpuinfo")
     if info.is_file():
         lines = [line for line in info.read_text().splitlines() if line.startswith("model name")]
         if lines:
             name = f"{lines[0].split(':', 1)[1].strip()} ({len(lines)} cores)"
+    if torch.cuda.is_initialized():
+        name += f", {torch.cuda.get_device_name()}"
     return f"{name}, torch {torch.__version__.split('+')[0]}"

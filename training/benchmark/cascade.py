@@ -45,7 +45,7 @@ from training.fit import loop
 from training.network.model import GLAIM
 from training.network.sizes import GLAIMConfig
 from training.progress import Progress
-from training.runtime import keep_memory, machine
+from training.runtime import device, keep_memory, known_device, machine
 
 EPOCHS = 30
 RATES = (paper.RATES[0], paper.RATES[-1])
@@ -62,13 +62,14 @@ Say = Callable[[str], None]
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A training: its data set, width, number of epochs if it is a trial, and the flag `--every`."""
+    """A training: its data set, width, number of epochs if it is a trial, the flag `--every`, and its device."""
 
     dataset: str
     d_model: int = PAPER_WIDTH
     epochs: int = 0
     seed: int = SEED
     given_every: int | None = None
+    device: str = "cpu"
 
     @property
     def every(self) -> int:
@@ -91,6 +92,7 @@ class Run:
         text = f"python -m training.benchmark cascade --only {self.dataset} --d-model {self.d_model}"
         text += f" --epochs {self.epochs}" if self.epochs else ""
         text += f" --seed {self.seed}" if self.seed != SEED else ""
+        text += f" --device {self.device}" if self.device != "cpu" else ""
         return text + (f" --every {self.every}" if self.every > 1 else "")
 
     @property
@@ -98,8 +100,9 @@ class Run:
         """The settings of the training."""
         dataset = DATASETS[self.dataset]
         train = dataclasses.replace(
-            TRAIN, seed=self.seed, learning_rate=2 * dataset.learning_rate, epochs=self.epochs or EPOCHS
-        )
+            TRAIN, seed=self.seed, learning_rate=2 * dataset.learning_rate, epochs=self.epochs or EPOCHS,
+            device=self.device,
+        )  # fmt: skip
         sizes = GLAIMConfig(dataset.sensors, d_model=self.d_model, d_g=dataset.d_g, cascade=True)
         return RunConfig(name=self.name, data=dataset.spec, model=sizes, masks=MASKS, train=train)
 
@@ -108,6 +111,7 @@ class Run:
 class Trained:
     """A trained network with the closed form that fills its windows and the weights of the answers.
 
+    run: Its device is that of the training; the network may be on another one.
     epoch: of the network's weights.
     """
 
@@ -147,12 +151,13 @@ def train(run: Run, root: Path, say: Say, *, score_only: bool = False) -> Traine
     epochs = {best.epoch: best, state.epoch: dataclasses.replace(state, weights=state.averaged)}
     found = []
     for epoch, weights in epochs.items():
-        _, network, _ = restore(weights)
+        network = restore(weights)[1].to(device(run.device))
         blend, error = fit_blend(network, feed.validation)
         say(f"{run.name}  epoch {epoch}, mean log error of the blend on validation {error:.4f}; weights {blend}")
         found.append((error, epoch, network, blend))
     _, epoch, network, blend = min(found, key=lambda each: each[0])
     stored = build(json.loads(state.config)).train
+    run = dataclasses.replace(run, device=stored.device)
     return Trained(run, network, epoch, state, bool(loop.ended(state, stored)), forms, blend)
 
 
@@ -217,7 +222,7 @@ def work(
             for cell in [cell for cell in wanted if cell.dataset == run.dataset]:
                 kept = {lines.identity(line): line for line in lines.read(results)}
                 line = kept.get(lines.identity(identified(run, cell, draw)))
-                state = (trained.forms.whole.digest[:16], trained.last.epoch, trained.epoch, run.command)
+                state = (trained.forms.whole.digest[:16], trained.last.epoch, trained.epoch, trained.run.command)
                 if line is not None and (line["digest"], line["epochs"], line["best_epoch"], line["command"]) == state:
                     moved = shifted(line)
                     if kept.get(lines.identity(moved)) != moved:
@@ -247,6 +252,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--d-model", type=int, default=PAPER_WIDTH, help="hidden dimension (default %(default)s)")
     parser.add_argument("--epochs", type=int, default=0, help=f"of a trial, instead of {EPOCHS}; marked in the lines")
     parser.add_argument("--seed", type=int, default=SEED, help="random seed (default %(default)s)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda, of training and scoring (default %(default)s)")
     add_every(parser)
     parser.add_argument("--score-only", action="store_true", help="score the checkpoint as it is")
     parser.add_argument("--runs", type=Path, default=ROOT, help="checkpoints (default %(default)s)")
@@ -254,10 +260,11 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     given.results = lines.file_in(given.results)
     require_every(given.every)
+    known_device(given.device)
     keep_memory()
     wanted = cells_of(given.only)
     runs = [
-        Run(name, given.d_model, given.epochs, given.seed, given.every)
+        Run(name, given.d_model, given.epochs, given.seed, given.every, given.device)
         for name in dict.fromkeys(cell.dataset for cell in wanted)
     ]
     try:

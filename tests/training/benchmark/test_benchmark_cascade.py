@@ -130,6 +130,27 @@ def test_every_third_window_is_scored_beside_the_baselines_on_the_same_and_its_l
     assert main(["cascade", "--only", "Tiny/block/0.3", "--every", "0"]) == 2
 
 
+def test_a_line_names_the_device_of_its_training_wherever_it_is_scored(longer: Path) -> None:
+    run(longer, "--draws", "1", only="Tiny/block/0.3")
+    (line,) = lines_of_cells(longer / "paper.jsonl")
+    assert "--device" not in line["command"]
+    last = longer / "runs" / "Tiny-cascade-e2-s2021-d8" / "last.pt"
+    state = checkpoints.load(last)
+    config = json.loads(state.config)
+    config["train"]["device"] = "cuda"
+    checkpoints.save(dataclasses.replace(state, config=json.dumps(config)), last)
+    run(longer, "--draws", "1", "--score-only", only="Tiny/block/0.3")
+    (again,) = lines_of_cells(longer / "paper.jsonl")
+    assert again["command"].endswith("--device cuda")
+    assert again["mse"] == line["mse"]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_torch_does_not_find_is_refused(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cascade", "--only", "Tiny", "--device", "cuda", "--results", str(tiny)]) == 2
+    assert "finds no CUDA device" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("saves", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(6, marks=pytest.mark.slow)])
 def test_a_killed_training_continues_to_the_same_weights_and_lines(longer: Path, saves: int) -> None:
     run(longer, "--draws", "1", only="Tiny/block/0.3")
