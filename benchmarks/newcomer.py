@@ -8,10 +8,11 @@ the windows that end in the next 48 hours, beside interpolation, last value and 
 years. All fill the same hidden cells of these 48 hours, among a window's newest 16 steps, which the network emits.
 Errors are mean absolute ones in deviations of each sensor. Before two windows of rows, 192 hours, interpolation fills.
 
-A worker blends the form with interpolation by their recent errors, and tries it before it is placed, from three windows
-on. Neither is done here: the form fills alone.
+A worker blends the form with interpolation by their recent errors: `blend` does so, with weights that know no error at
+the form's first step and learn from the worker's own probes afterwards; `learned` is the form alone. A worker also
+tries a form before it places it, from three windows on, which is not done here.
 
-A point takes 15 to 20 s, most of which are the network's. Each is kept in build/newcomer.jsonl, so that an interrupted
+A point takes 15 to 30 s, most of which are the network's. Each is kept in build/newcomer.jsonl, so that an interrupted
 run of the same commit continues.
 """
 
@@ -35,21 +36,25 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
+from glaim_stream.blend.mixture import blend
 from glaim_stream.imputers.baselines import interpolation
 from glaim_stream.imputers.gaussian.fit import fit
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.gaussian.hiding import CASES, hidden_cells
 from glaim_stream.imputers.gaussian.kinds import carried_value
-from glaim_stream.imputers.gaussian.series import Series, Windows
+from glaim_stream.imputers.gaussian.series import Bools, Doubles, Ints, Series, Windows
 from glaim_stream.learn.trial import MOST_WINDOWS
 from glaim_stream.models.contract import Contract, read_contract
+from glaim_stream.windows.probes import age_class, gap_ages, places
+from training import closed_form
 from training.config import data_path, read
-from training.data.series import split
+from training.data.series import Scale, split
 from training.data.tables import load
+from training.edge.experts import Weights, expert_weights
 
 HOURS = (12, 24, 48, 96, 192, 240, 288, 384, 480, 576, 720)
 _SCORED_HOURS = 48
-_METHODS = ("learned", "interpolation", "last_value", "network")
+_METHODS = ("blend", "learned", "interpolation", "last_value", "network")
 _FOLDER, _CONFIG = Path("model_repo/beijing-air"), Path("training/configs/beijing-air.toml")
 _POINTS = Path("build/newcomer.jsonl")
 
@@ -76,6 +81,37 @@ def windows_after(series: Series, hour: int, contract: Contract) -> Windows:
     return padded.rows(hour + 1, hour + steps + _SCORED_HOURS).windows(steps, MOST_WINDOWS)
 
 
+def weights_after(series: Series, hour: int, contract: Contract, form: ClosedForm) -> dict[int, Weights]:
+    """Weights of the experts in each of the hours to come, by row of the series; probes begin with the first hour."""
+    known = series.rows(0, hour + _SCORED_HOURS)
+    mean, std, low, high = (
+        np.array([getattr(sensor, name) for sensor in contract.sensors])
+        for name in ("mean", "std", "minimum", "maximum")
+    )
+    values = np.where(known.observed, (known.values - mean[:, None]) / std[:, None], np.nan).astype(np.float32)
+    names = tuple(f"station-{number}" for number in range(len(values)))
+    closed = closed_form.fill_of(form, Scale(mean, std, low, high))
+    steps = np.arange(hour, known.steps)
+    return expert_weights(values, contract.window, names, None, steps, closed, known.times_ms, hour)
+
+
+def blended(
+    line: Doubles, learned: Doubles, seen: Bools, scored: Bools, weights: dict[int, Weights], row: Ints
+) -> Doubles:
+    """Blend interpolation and form in the scored cells of windows [n, C, T] whose newest steps are rows [n]."""
+    window, sensor, place = np.nonzero(scored)
+    lag = seen.shape[2] - 1 - place
+    age, where = age_class(gap_ages(seen[window, sensor], lag)), places(seen, window, sensor, lag)
+    answers = np.stack([np.full(len(lag), np.nan), line[scored], learned[scored]], axis=1)  # in the order of `Expert`
+    share = np.zeros(answers.shape)
+    for step in np.unique(row).tolist():
+        mine = row[window] == step
+        share[mine] = weights[step].of(sensor[mine], age[mine], where[mine], np.isfinite(answers[mine]))
+    out = line.copy()
+    out[scored] = blend(answers, share)
+    return out
+
+
 def errors_at(
     series: Series, hour: int, contract: Contract, network: torch.jit.ScriptModule, form: ClosedForm | None
 ) -> dict[str, Sums]:
@@ -84,6 +120,8 @@ def errors_at(
     times_ms = windows.end_ms[:, None] - series.step_ms * np.arange(contract.window - 1, -1, -1)
     unseen = (times_ms >= series.start_ms + hour * series.step_ms)[:, None, :]
     unit = np.array([sensor.std for sensor in contract.sensors])[:, None]
+    weights = {} if form is None else weights_after(series, hour, contract, form)
+    row = (windows.end_ms - series.start_ms) // series.step_ms
     found = {}
     for case in CASES:
         hidden = hidden_cells(case, windows.observed) & unseen
@@ -93,14 +131,16 @@ def errors_at(
         last, line = carried_value(values, seen), interpolation(values, seen)
         with torch.no_grad():
             answer = network(torch.from_numpy(values.astype(np.float32)), torch.from_numpy(seen)).numpy()
-        learned = line
+        scored = hidden & np.isfinite(last)
+        learned = mixed = line
         if form is not None:
             mean = form.fill(values, seen, windows.end_ms, with_deviation=False).mean
             learned = np.where(np.isfinite(mean), mean, line)
-        scored = (hidden & np.isfinite(last))[:, :, -emitted:]
-        methods = {"last_value": last, "interpolation": line, "learned": learned, "network": answer}
+            mixed = blended(line, learned, seen, scored, weights, row)
+        methods = {"last_value": last, "interpolation": line, "learned": learned, "blend": mixed, "network": answer}
+        newest = scored[:, :, -emitted:]
         found[case] = {
-            name: _sum(np.abs((each[..., -emitted:] - windows.values[..., -emitted:]) / unit)[scored])
+            name: _sum(np.abs((each[..., -emitted:] - windows.values[..., -emitted:]) / unit)[newest])
             for name, each in methods.items()
         }
     return found

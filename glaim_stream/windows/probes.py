@@ -191,7 +191,7 @@ class Prober:
         at = rules.window - 1 - lag
         window, sensor = np.nonzero(probed[:, :, 0] & seen[*np.ogrid[: len(at), : at.shape[1]], at])
         lag = lag[window, sensor]
-        gap_age = _gap_age(visible[window, sensor], lag)
+        gap_age = gap_ages(visible[window, sensor], lag)
         fair = (gap_age <= rules.max_gap) & (gap_age < rules.window - lag)
         fair &= (lag == 0) | (visible[window, sensor] & (behind < lag[:, None])).any(axis=1)
         window, sensor, lag, gap_age = window[fair], sensor[fair], lag[fair], gap_age[fair]
@@ -297,7 +297,7 @@ def age_class(gap_age: NDArray[np.int32] | Ints) -> Ints:
     return np.minimum(np.searchsorted(AGES, gap_age), len(AGES) - 1).astype(np.int64)
 
 
-def _gap_age(visible: Bools, lag: Ints) -> Ints:
+def gap_ages(visible: Bools, lag: Ints) -> Ints:
     """Steps from the last observation before the step at `lag` to that step, for each row [q, T]; T if none."""
     steps = visible.shape[1]
     at = steps - 1 - lag

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.imputers.baselines import interpolation, last_value
-from glaim_stream.windows.probes import age_class, places
+from glaim_stream.windows.probes import age_class, gap_ages, places
 from training.closed_form import TimedFill
 from training.data.outages import Bools
 from training.data.series import Floats
@@ -104,7 +104,7 @@ def fill_hidden(
                         kept[rows] = np.where(hidden, form[:, :, -1 - lag], kept[rows])
                     window, sensor = np.nonzero(hidden)
                     lags = np.full(window.size, lag)
-                    answers.age[rows][window, sensor] = age_class(_gap_age(batch.observed[window, sensor], lag))
+                    answers.age[rows][window, sensor] = age_class(gap_ages(batch.observed[window, sensor], lags))
                     answers.place[rows][window, sensor] = places(batch.observed, window, sensor, lags)
     return found
 
@@ -113,14 +113,6 @@ def _empty(steps: NDArray[np.int64], shape: tuple[int, ...], closed: bool) -> An
     nan = np.full((5, *shape), np.nan, np.float32)
     zeros = np.zeros((2, *shape), np.int64)
     return Answers(steps, nan[0], nan[1], nan[2], nan[3], zeros[0], zeros[1], nan[4] if closed else None)
-
-
-def _gap_age(observed: Bools, lag: int) -> NDArray[np.int64]:
-    """Steps from the last observation of each row [n, T] to the step at `lag`; T where there is none."""
-    steps = observed.shape[1]
-    before = observed[:, : steps - 1 - lag][:, ::-1]
-    age: NDArray[np.int64] = np.where(before.any(axis=1), before.argmax(axis=1) + 1, steps)
-    return age
 
 
 def _batches(windows: WindowSet, index: NDArray[np.int64]) -> Iterator[tuple[slice, Floats]]:

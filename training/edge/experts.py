@@ -59,6 +59,7 @@ def expert_weights(
     steps: Ints,
     closed: TimedFill | None = None,
     times_ms: Ints | None = None,
+    first: int = 0,
 ) -> dict[int, Weights]:
     """Return the experts' weights at each of `steps`, as a worker with the default settings would use it.
 
@@ -70,11 +71,12 @@ def expert_weights(
         steps: Row numbers, the newest steps of the scored windows.
         closed: The closed form, a third expert if there is one.
         times_ms: [R], of the rows; needed with `closed`.
+        first: Row of the first probes.
     """
     experts = WITHOUT_FORM if closed is None else len(Expert)
     scores = ModelScores(values.shape[1], experts)
     wanted = np.unique(steps)
-    probes = dict(_probes(values, window, names, wanted))
+    probes = dict(_probes(values, window, names, wanted, first))
     answers = _answers(list(probes.values()), fill, closed, times_ms)
     weights: dict[int, Weights] = {}
     for step in sorted({*wanted.tolist(), *probes}):
@@ -104,8 +106,10 @@ def blended(answers: Answers, weights: Mapping[int, Weights]) -> Floats:
     return mixed
 
 
-def _probes(values: Floats, window: int, names: tuple[str, ...], wanted: Ints) -> Iterator[tuple[int, Probes]]:
-    """Yield the probe windows of the `HORIZON` steps before every wanted step, by step."""
+def _probes(
+    values: Floats, window: int, names: tuple[str, ...], wanted: Ints, first: int
+) -> Iterator[tuple[int, Probes]]:
+    """Yield the probe windows of the `HORIZON` steps before every wanted step, by step; none before row `first`."""
     groups, sensors, rows = values.shape
     rings = Rings(sensors, window, 1, mean=False)
     row_of_group = rings.rows(np.arange(groups, dtype=np.int32))
@@ -113,7 +117,7 @@ def _probes(values: Floats, window: int, names: tuple[str, ...], wanted: Ints) -
     prober = Prober(rings, rules, Sampling(_SCORE_SHARE, _SCORE_LEAST, names))
     needed = np.zeros(rows, np.bool_)
     for step in wanted.tolist():
-        needed[max(window - 1, step - HORIZON) : step] = True
+        needed[max(window - 1, first, step - HORIZON) : step] = True
     rings.start(0)
     for step in range(int(wanted[-1])):
         group, sensor = np.nonzero(np.isfinite(values[:, :, step]))

@@ -267,11 +267,11 @@ NAMES = ("pump-1", "pump-2")
 
 
 def weights_of(
-    values: Floats, fill: Fill, steps: NDArray[np.int64], closed: TimedFill | None = None
+    values: Floats, fill: Fill, steps: NDArray[np.int64], closed: TimedFill | None = None, first: int = 0
 ) -> dict[int, NDArray[np.float64]]:
     """The weights of every key with all experts awake, by step."""
     times_ms = 1000 * np.arange(values.shape[2])
-    found = expert_weights(values, 24, NAMES, fill, steps, closed, times_ms)
+    found = expert_weights(values, 24, NAMES, fill, steps, closed, times_ms, first)
     count = 2 if closed is None else 3
     tables = {}
     for step, weights in found.items():
@@ -304,6 +304,14 @@ def test_the_weights_favour_an_exact_model_and_avoid_a_wrong_one() -> None:
     assert sorted(right) == sorted(wrong) == steps.tolist()
     assert all((weights[:, 0, Place.EDGE] == [1, 0]).all() for weights in right.values())
     assert all((weights[:, 0, Place.EDGE] == [0, 1]).all() for weights in wrong.values())
+
+
+def test_the_weights_know_no_error_before_the_first_probes() -> None:
+    values = wave(rows=160, groups=2)
+    steps = np.arange(120, 140)
+    found = weights_of(values, exact(values), steps, first=120)
+    assert (found[120] == 0.5).all(), "both experts alike"
+    assert (found[139][:, 0, Place.EDGE, 0] > 0.9).all(), "the model is exact, and its probes have shown it"
 
 
 def test_the_weights_favour_an_exact_closed_form_which_gets_the_times_of_the_probes() -> None:
