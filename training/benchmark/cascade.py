@@ -41,7 +41,7 @@ from training.data.masks import SEGMENTS, MaskSpec
 from training.data.series import fit_scale
 from training.errors import exits_with_errors
 from training.evaluate import Tally, restore
-from training.fit import loop
+from training.fit import logs, loop
 from training.network.model import GLAIM
 from training.network.sizes import GLAIMConfig
 from training.progress import Progress
@@ -112,6 +112,7 @@ class Trained:
     """A trained network with the closed form that fills its windows and the weights of the answers.
 
     run: Its device is that of the training; the network may be on another one.
+    machine: That of the training; empty if its log is gone.
     epoch: of the network's weights.
     """
 
@@ -122,6 +123,7 @@ class Trained:
     finished: bool
     forms: folds.FoldForms
     blend: Blend
+    machine: str = ""
 
 
 def train(run: Run, root: Path, say: Say, *, score_only: bool = False) -> Trained:
@@ -158,7 +160,8 @@ def train(run: Run, root: Path, say: Say, *, score_only: bool = False) -> Traine
     _, epoch, network, blend = min(found, key=lambda each: each[0])
     stored = build(json.loads(state.config)).train
     run = dataclasses.replace(run, device=stored.device)
-    return Trained(run, network, epoch, state, bool(loop.ended(state, stored)), forms, blend)
+    trained_on = str(logs.header(directory).get("machine", ""))
+    return Trained(run, network, epoch, state, bool(loop.ended(state, stored)), forms, blend, trained_on)
 
 
 def score(trained: Trained, cells: HiddenCells, progress: Progress) -> dict[str, Tally]:
@@ -186,6 +189,12 @@ def identified(run: Run, cell: Cell, draw: int) -> Line:
     }  # fmt: skip
 
 
+def machines(trained_on: str) -> str:
+    """Describe the machine that scores, and that of the training if it is another one."""
+    here = machine()
+    return here if trained_on in ("", here) else f"{here}; trained on {trained_on}"
+
+
 def line_of(trained: Trained, cell: Cell, draw: int, progress: Progress) -> Line:
     """Score one draw of a cell and make its line; `parts_mse` has the error of each answer alone."""
     cells = HiddenCells(cell.dataset, cell.pattern, cell.rate, draw, trained.run.every)
@@ -196,8 +205,8 @@ def line_of(trained: Trained, cell: Cell, draw: int, progress: Progress) -> Line
         **identified(trained.run, cell, draw), "mse": own.mse, "mae": own.mae,
         "paper_mse": None if figure is None else figure.mse, "paper_mae": None if figure is None else figure.mae,
         "epochs": trained.last.epoch, "best_epoch": trained.epoch, "seconds": round(trained.last.seconds, 1),
-        "finished": trained.finished, "machine": machine(), "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "command": trained.run.command, "test_rates": [cell.rate],
+        "finished": trained.finished, "machine": machines(trained.machine),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"), "command": trained.run.command, "test_rates": [cell.rate],
     }  # fmt: skip
     for name, bar in baselines(cells).items():
         values["windows"] = bar.windows

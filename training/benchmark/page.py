@@ -70,6 +70,7 @@ def text(found: Sequence[Line], folder: Path) -> str:
     letters = tables.machines(found)
     forms = [line for line in found if line["recipe"] == form_means.RECIPE]
     cascades = largest([line for line in found if form_means.is_cascade(line)])
+    trainings = [line for line in found if line["recipe"] == form_means.CASCADE]
     found = [line for line in found if line["recipe"] != form_means.RECIPE and not form_means.is_cascade(line)]
     every = cell_table.Found(found, forms, cascades)
     sections = [
@@ -83,7 +84,7 @@ def text(found: Sequence[Line], folder: Path) -> str:
         ("Sensitivity to width, depth and kernel", studies.sensitivity(found)),
         ("The block sampler's number of segments", studies.sampler(found)),
         ("The draw of the hidden cells", draws.section(folder)),
-        ("Peers, trained by us", peers_table.section(folder, [*found, *forms, *cascades])),
+        ("Peers, trained by us", peers_table.section(folder, [*found, *forms, *trainings])),
         ("Stability of the dependencies", stability.section(folder)),
         ("Efficiency", efficiency.section(folder)),
     ]

@@ -45,7 +45,7 @@ class RunLog:
     def __init__(self, directory: Path, state: Checkpoint, command: str = "") -> None:
         self.directory = directory
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        before = _header(directory / "log.jsonl") if state.history or state.batch else {}
+        before = header(directory) if state.history or state.batch else {}
         self._header: dict[str, Any] = {
             "record": "run",
             "config": json.loads(state.config),
@@ -76,10 +76,10 @@ class RunLog:
             _replace(self.directory / "curves.csv", text.getvalue())
 
 
-def _header(path: Path) -> dict[str, Any]:
-    """Read the first object of an earlier log; empty if there is none."""
+def header(directory: Path) -> dict[str, Any]:
+    """Read the first object of the log.jsonl of a run; empty if there is none."""
     try:
-        with path.open() as file:
+        with (directory / "log.jsonl").open() as file:
             found = json.loads(file.readline())
     except (OSError, json.JSONDecodeError):
         return {}

@@ -130,11 +130,15 @@ def test_every_third_window_is_scored_beside_the_baselines_on_the_same_and_its_l
     assert main(["cascade", "--only", "Tiny/block/0.3", "--every", "0"]) == 2
 
 
-def test_a_line_names_the_device_of_its_training_wherever_it_is_scored(longer: Path) -> None:
+def test_a_line_names_device_and_machine_of_its_training_wherever_it_is_scored(longer: Path) -> None:
     run(longer, "--draws", "1", only="Tiny/block/0.3")
     (line,) = lines_of_cells(longer / "paper.jsonl")
     assert "--device" not in line["command"]
-    last = longer / "runs" / "Tiny-cascade-e2-s2021-d8" / "last.pt"
+    assert "trained on" not in line["machine"]
+    directory = longer / "runs" / "Tiny-cascade-e2-s2021-d8"
+    last, log = directory / "last.pt", directory / "log.jsonl"
+    header, *epochs = log.read_text().splitlines()
+    log.write_text("\n".join([json.dumps({**json.loads(header), "machine": "a GPU"}), *epochs]) + "\n")
     state = checkpoints.load(last)
     config = json.loads(state.config)
     config["train"]["device"] = "cuda"
@@ -142,6 +146,7 @@ def test_a_line_names_the_device_of_its_training_wherever_it_is_scored(longer: P
     run(longer, "--draws", "1", "--score-only", only="Tiny/block/0.3")
     (again,) = lines_of_cells(longer / "paper.jsonl")
     assert again["command"].endswith("--device cuda")
+    assert again["machine"] == f"{line['machine']}; trained on a GPU"
     assert again["mse"] == line["mse"]
 
 
