@@ -48,9 +48,10 @@ from glaim_stream.models.contract import Contract, read_contract
 from glaim_stream.windows.probes import age_class, gap_ages, places
 from training import closed_form
 from training.config import data_path, read
-from training.data.series import Scale, split
+from training.data.series import split
 from training.data.tables import load
 from training.edge.experts import Weights, expert_weights
+from training.edge.sources import scale_of
 
 HOURS = (12, 24, 48, 96, 192, 240, 288, 384, 480, 576, 720)
 _SCORED_HOURS = 48
@@ -84,13 +85,10 @@ def windows_after(series: Series, hour: int, contract: Contract) -> Windows:
 def weights_after(series: Series, hour: int, contract: Contract, form: ClosedForm) -> dict[int, Weights]:
     """Weights of the experts in each of the hours to come, by row of the series; probes begin with the first hour."""
     known = series.rows(0, hour + _SCORED_HOURS)
-    mean, std, low, high = (
-        np.array([getattr(sensor, name) for sensor in contract.sensors])
-        for name in ("mean", "std", "minimum", "maximum")
-    )
-    values = np.where(known.observed, (known.values - mean[:, None]) / std[:, None], np.nan).astype(np.float32)
+    scale = scale_of(contract)
+    values = scale.apply(np.where(known.observed, known.values, np.nan))
     names = tuple(f"station-{number}" for number in range(len(values)))
-    closed = closed_form.fill_of(form, Scale(mean, std, low, high))
+    closed = closed_form.fill_of(form, scale)
     steps = np.arange(hour, known.steps)
     return expert_weights(values, contract.window, names, None, steps, closed, known.times_ms, hour)
 

@@ -123,7 +123,7 @@ class Trained:
     finished: bool
     forms: folds.FoldForms
     blend: Blend
-    machine: str = ""
+    machine: str
 
 
 def train(run: Run, root: Path, say: Say, *, score_only: bool = False) -> Trained:

@@ -29,11 +29,10 @@ validation MSE. D sizes them as it sizes ours (`training/benchmark/peers.py`); i
 authors chose. Ours train on the mean squared error. The budgets differ: a training ended by `minutes` is
 incomplete, and shows the result of that many minutes, not what the network can reach. Minutes are wall
 clock, in brackets those of the processor: one thread, on a machine that had other work. One fit of the closed
-form, and one training of the network over it, fill all eight cells of a data set; where that was trained on a
-GPU, the minutes are the GPU's. CSDI answers with the mean of
-5 draws, in at most 200 of the test windows, because a draw takes half a second a window; its authors average
-100 draws. PyPOTS's PatchTST
-and iTransformer do not standardise every window by itself, as the networks of that name in the paper's
+form, and one training of the network over it, fill all eight cells of a data set; where that was trained on
+a GPU, the minutes are the GPU's. CSDI answers with the mean of 5 draws, in at most 200 of the test windows,
+because a draw takes half a second a window; its authors average 100 draws. PyPOTS's PatchTST and
+iTransformer do not standardise every window by itself, as the networks of that name in the paper's
 comparison may have done; this can matter on drifting data like Illness.
 """
 

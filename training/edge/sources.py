@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import GlaimError
 from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.models.contract import FORM_FILE, read_contract, require_weights
+from glaim_stream.models.contract import FORM_FILE, Contract, read_contract, require_weights
 from glaim_stream.models.torchscript import require_known_operators
 from training import checkpoint as checkpoints
 from training import closed_form
@@ -116,15 +116,11 @@ def from_served(
     except GlaimError as error:
         raise ConfigError(f"expected a closed form beside {path / 'contract.json'}: {error}") from error
     model = torch.jit.load(io.BytesIO(content), map_location="cpu").eval()
-    mean, std, low, high = (
-        np.array([getattr(sensor, name) for sensor in contract.sensors])
-        for name in ("mean", "std", "minimum", "maximum")
-    )
-    scale = Scale(mean, std, low, high)
+    scale = scale_of(contract)
 
     @torch.inference_mode()
     def fill(values: Floats, observed: Bools) -> Floats:
-        units = (values * std[:, None] + mean[:, None]).astype(np.float32)
+        units = (values * scale.std[:, None] + scale.mean[:, None]).astype(np.float32)
         filled = model(torch.from_numpy(np.where(observed, units, np.float32(0))), torch.from_numpy(observed))
         return scale.apply(filled.numpy())
 
@@ -133,6 +129,12 @@ def from_served(
         f"{contract.name} {contract.version}, as served", name, _part(config, scale, data, part, form), fill,
         config.model.d_model, _masks(config), 0, f"--served {Path(*path.parts[-2:])}",
     )  # fmt: skip
+
+
+def scale_of(contract: Contract) -> Scale:
+    """Return the scale that a contract states."""
+    numbers = ([getattr(sensor, name) for sensor in contract.sensors] for name in ("mean", "std", "minimum", "maximum"))
+    return Scale(*map(np.array, numbers))
 
 
 def from_form(dataset: str, part: str = "test") -> Source:
