@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the usual name
 from torch import Tensor, nn
 
-from training.network.fused import DropCells, KeepLayout, SensorAttention, few_sensor_attention
+from training.network.fused import DropCells, KeepLayout, SensorAttention, few_sensor_attention, many_sensor_attention
 
 
 def way(tensor: Tensor, training: bool) -> str:
@@ -63,12 +63,14 @@ class Dropout(nn.Dropout):
 def sensor_attention(qkv: Tensor, dropout: float, training: bool, few: int = 16, few_in_training: int = 32) -> Tensor:
     """Attend within N sequences of C sensors, [N, C, 3, H, D/H] -> [N, C, D], N = B * T.
 
-    Measured: with more than `few` sensors, in training `few_in_training`, the library's attention is faster.
+    Measured: with more than `few` sensors, in training on a CPU `few_in_training`, products of matrices are faster.
     """
     count, variables = qkv.size(0), qkv.size(1)
     chosen = way(qkv, training)
-    if not torch.jit.is_scripting() and chosen == "cpu_training" and variables <= few_in_training:
-        attended: Tensor = SensorAttention.apply(qkv, dropout)
+    if not torch.jit.is_scripting() and chosen == "cpu_training":
+        attended: Tensor = (
+            SensorAttention.apply(qkv, dropout) if variables <= few_in_training else many_sensor_attention(qkv, dropout)
+        )
         return attended
     if training or chosen == "library" or variables > few:
         query, key, value = qkv.permute(2, 0, 3, 1, 4).unbind(0)  # each (N, H, C, D/H)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor
 
 from training.network import fused
-from training.network.fused import DropCells, KeepLayout, SensorAttention
+from training.network.fused import DropCells, KeepLayout, SensorAttention, many_sensor_attention
 
+Attention = Callable[[Tensor, float], Tensor]
 gradcheck = torch.autograd.gradcheck
+each_attention = pytest.mark.parametrize(
+    "attention", [SensorAttention.apply, many_sensor_attention], ids=["few", "many"]
+)
 
 
 def doubles(*shape: int) -> Tensor:
@@ -24,11 +29,10 @@ def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused, "_SEQUENCES", 3)
 
 
-def seeded(function: object, *inputs: object) -> Tensor:
+def seeded(function: Attention, cells: Tensor, p: float) -> Tensor:
     """Call with the same dropout each time, which numerical gradients need."""
     torch.manual_seed(7)
-    result: Tensor = function.apply(*inputs)  # type: ignore[attr-defined]
-    return result
+    return function(cells, p)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5])
@@ -74,32 +78,37 @@ def plain_attention(qkv: Tensor) -> Tensor:
     return (torch.softmax(scores, -1) @ value).transpose(1, 2).flatten(2)
 
 
+@each_attention
 @pytest.mark.usefixtures("_small_chunks")
-def test_attention_equals_the_plain_formula() -> None:
+def test_attention_equals_the_plain_formula(attention: Attention) -> None:
     torch.manual_seed(0)
     qkv = doubles(8, 5, 3, 2, 4)
-    torch.testing.assert_close(SensorAttention.apply(qkv, 0.0), plain_attention(qkv))
+    torch.testing.assert_close(attention(qkv, 0.0), plain_attention(qkv))
 
 
+@each_attention
 @pytest.mark.usefixtures("_small_chunks")
 @pytest.mark.parametrize("p", [0.0, 0.4])
-def test_the_gradients_of_attention_are_exact(p: float) -> None:
+def test_the_gradients_of_attention_are_exact(attention: Attention, p: float) -> None:
     torch.manual_seed(0)
-    assert gradcheck(lambda qkv: seeded(SensorAttention, qkv, p), (doubles(4, 3, 3, 2, 2),))
+    assert gradcheck(lambda qkv: seeded(attention, qkv, p), (doubles(4, 3, 3, 2, 2),))
 
 
-def test_dropout_inside_attention_applies_to_its_weights() -> None:
+@each_attention
+def test_dropout_inside_attention_applies_to_its_weights(attention: Attention) -> None:
     torch.manual_seed(0)
     qkv = torch.zeros(500, 4, 3, 2, 3)  # every weight is 1/4
     qkv[:, :, 2] = 1.0
-    out = SensorAttention.apply(qkv, 0.5)
+    out = attention(qkv, 0.5)
     assert set(out.unique().tolist()) <= {0.0, 0.5, 1.0, 1.5, 2.0}
     assert abs(out.mean().item() - 1) < 0.05
     assert torch.equal(out[..., 0], out[..., 2])  # one weight for all features of a head
 
 
-@pytest.mark.parametrize("function", [SensorAttention, DropCells])
-def test_autocast_keeps_bfloat16_and_is_close_to_exact_values_and_gradients(function: type) -> None:
+@pytest.mark.parametrize(
+    "function", [SensorAttention.apply, many_sensor_attention, DropCells.apply], ids=["few", "many", "cells"]
+)
+def test_autocast_keeps_bfloat16_and_is_close_to_exact_values_and_gradients(function: Attention) -> None:
     torch.manual_seed(0)
     qkv = torch.randn(40, 5, 3, 2, 8)
     results = []
