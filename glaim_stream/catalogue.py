@@ -13,14 +13,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
 
+import numpy as np
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from glaim_stream.angles import are_circles
 from glaim_stream.errors import CatalogueError, ContractError
 from glaim_stream.models.contract import Contract
 from glaim_stream.validation import problems_text
 
 LEARN = "learn"  # in place of a model's name: the catalogue's model that is learned while the workers run
+
+_DEGREES = ("", "°", "deg", "degree", "degrees")  # units of a direction
 
 MAX_STEP_S = 14 * 24 * 3600  # the offset of a time within its step is stored in 32 bits of milliseconds
 
@@ -32,7 +36,8 @@ class _Strict(BaseModel):
 class Sensor(_Strict):
     """One sensor of a model: its id, its unit, and the limits outside of which a reading is rejected.
 
-    Limits of 0 and 360 mark a direction in degrees, whose readings are compared on the circle.
+    Limits of 0 and 360, without a unit or with that of degrees, mark a direction: its readings are compared on the
+    circle, and `bucket: mean` gives a step their mean direction.
     """
 
     id: str = Field(min_length=1)
@@ -68,6 +73,12 @@ class Sensor(_Strict):
     def limits(self) -> tuple[float, float]:
         """(low, high), infinite without a limit."""
         return (-math.inf if self.min is None else self.min, math.inf if self.max is None else self.max)
+
+    @property
+    def is_direction(self) -> bool:
+        """Whether readings are directions in degrees, of which 360 is 0 again."""
+        least, most = np.array(self.limits)
+        return self.unit.lower() in _DEGREES and bool(are_circles(least, most))
 
 
 class Model(_Strict):
@@ -152,6 +163,11 @@ class Model(_Strict):
                 f"found {sensor.cadence_s}"
             )
         return steps
+
+    @property
+    def directions(self) -> list[bool]:
+        """Which sensors' readings are directions in degrees."""
+        return [sensor.is_direction for sensor in self.sensors]
 
     @property
     def step_ms(self) -> int:

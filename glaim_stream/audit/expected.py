@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from glaim_stream.audit.arrivals import Arrivals
 from glaim_stream.audit.keys import Bools, Ints, Keys, run_starts
 from glaim_stream.decode.readings import Readings
+from glaim_stream.step_means import addends, means
 
 _WARM_UP_READINGS = 1000
-_SCALE = 2.0**-31  # keeps the sum of the largest floats finite, and changes no digit of a mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,14 @@ def expected_rows(arrivals: Arrivals, keys: Keys) -> Expected:
     last = start + count - 1
     mean = columns.mean[readings.model[order][start]]
     # One by one in order of arrival, as the windows do: reduceat would add pairwise, with other last bits.
-    sums = np.zeros(len(start))
-    np.add.at(sums, np.searchsorted(key[start], unsorted), readings.value * _SCALE)
-    means = np.where(count > 1, sums / count / _SCALE, value[start])
+    turning = columns.direction[readings.model, readings.sensor] if columns.direction.any() else None
+    parts = addends(readings.value, turning)
+    sums = np.zeros(len(start), parts.dtype)
+    np.add.at(sums, np.searchsorted(key[start], unsorted), parts)
+    mean_value = means(sums, count, value[start], None if turning is None else turning[order][start])
     return Expected(
         key[start],
-        np.where(mean, means, value[last]),
+        np.where(mean, mean_value, value[last]),
         mean,
         np.minimum.reduceat(offset, start),
         np.maximum.reduceat(offset, start),

@@ -27,10 +27,12 @@ class ModelColumns:
         self.max_gap = np.array([model.max_gap for model in models], np.int64)
         self.revise_after = np.array([model.revise_after for model in models], np.int64)
         self.mean = np.array([model.bucket == "mean" for model in models])
+        self.direction = np.zeros((len(models), self.width), np.bool_)  # readings are directions in degrees
         self.cadence = np.ones((len(models), self.width), np.int64)  # steps in a sensor's interval
         self.resolution = np.zeros((len(models), self.width))  # 0: values are not rounded
         for row, model in enumerate(models):
             self.cadence[row, : len(model.sensors)] = model.cadences
+            self.direction[row, : len(model.sensors)] = model.directions
             table = SensorTable.of(model, contracts.get(model.name))
             self.resolution[row, : len(model.sensors)] = table.resolution
         self._model_of_group = np.empty(0, np.int64)

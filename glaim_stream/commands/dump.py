@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import sys
 from dataclasses import dataclass
@@ -98,8 +99,11 @@ def dump(
     if done.rejects:
         causes = ", ".join(f"{count} {cause}" for cause, count in done.rejects.most_common())
         print(f"left out, as the worker does: {causes}")
-    if next(each for each in rules.models if each.name == name).bucket == "mean":
-        print(f'note: {name} takes the mean of a step\'s readings, so training needs `bucket = "mean"` in its [data]')
+    dumped = next(each for each in rules.models if each.name == name)
+    if dumped.bucket == "mean":
+        turning = [sensor.id for sensor in dumped.sensors if sensor.is_direction]
+        needed = '`bucket = "mean"`' + (f" and `directions = {json.dumps(turning)}`" if turning else "")
+        print(f"note: {name} takes the mean of a step's readings, so training needs {needed} in its [data]")
 
 
 def only_model(rules: Rules, requested: str | None) -> str:

@@ -19,6 +19,7 @@ from glaim_stream.errors import ModelError
 from glaim_stream.health.series import Series as HealthSeries
 from glaim_stream.imputers.gaussian.series import Series
 from glaim_stream.learn.stuck import stuck_cells
+from glaim_stream.step_means import addends, means
 from glaim_stream.stray_times import stray_times
 from glaim_stream.vocabulary import Quality
 from glaim_stream.windows.doubtful_series import doubtful_cells
@@ -141,8 +142,12 @@ class Collector:
         value = value[recent]
         values, count = np.zeros(shape), np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
         if self._model.bucket == "mean":
-            np.add.at(values.reshape(-1), flat, value)
-            values /= np.maximum(count, 1)
+            turning = np.array(self._model.directions)
+            turned = turning[cell[recent] % sensors] if turning.any() else None
+            parts = addends(value, turned)
+            sums = np.zeros(count.size, parts.dtype)
+            np.add.at(sums, flat, parts)
+            values.reshape(-1)[flat] = means(sums[flat], count.reshape(-1)[flat], value, turned)
         else:
             values.reshape(-1)[flat] = value  # numpy keeps the last of repeated assignments, which is the latest
         observed = count > 0

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.angles import are_circles
 from glaim_stream.budget import DEFAULT
 from glaim_stream.catalogue import Model
 from glaim_stream.decode.readings import Readings
@@ -19,7 +20,7 @@ from glaim_stream.windows.history import JUDGED_BLOCK, error_steps
 from glaim_stream.windows.holes import Rules, look_back
 from glaim_stream.windows.outages import Outage, OutageTracker
 from glaim_stream.windows.owed import OwedRows
-from glaim_stream.windows.plausibility import Plausibility, Range, are_directions
+from glaim_stream.windows.plausibility import Plausibility, Range
 from glaim_stream.windows.probes import Prober, Probes, Sampling
 from glaim_stream.windows.rings import Cells, Rings
 from glaim_stream.windows.room import Room
@@ -77,6 +78,7 @@ class ModelWindows:
             model.window,
             self._ahead,
             mean=model.bucket == "mean",
+            directions=np.array(model.directions) if any(model.directions) else None,
             offsets_back=error_steps(
                 scored=sampling is not None or judges_health,
                 judged=self._by_blocks,
@@ -365,10 +367,9 @@ class ModelWindows:
 
 def _directions(model: Model, trained_range: Range | None) -> NDArray[np.bool_] | None:
     """The sensors [C] that are directions in degrees, by their limits or by their training's range; None: none is."""
-    least, most = np.array([sensor.limits for sensor in model.sensors], np.float64).T
-    found = are_directions(least, most)
+    found = np.array(model.directions)
     if trained_range is not None:
-        found |= are_directions(*trained_range)
+        found |= are_circles(*trained_range)
     return found if found.any() else None
 
 

@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.angles import TURN, around
+from glaim_stream.angles import ALMOST, TURN, around
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -47,7 +47,6 @@ _SIDE = 3  # readings on either side
 _CONFIRMED = 2  # of these, near a reading that is believed
 _NEAR = 0.5  # of the reading's distance from the median
 _JUMP, _ALIKE, _TOGETHER = 4.0, 10.0, 100.0  # deviations of another sensor's jump, ratio of two jumps, largest believed
-_ALMOST = 5.0  # degrees from 0 and 360 within which the readings of a direction come in time
 FEWEST_READINGS = 12
 _FEWEST = 3
 # No reading is further from its mean than this many deviations in most windows, and these are not looked at closer. A
@@ -109,7 +108,7 @@ class Plausibility:
         assert self.trained_range is not None
         least, most = self.trained_range
         span = np.where(most > least, most - least, np.inf)
-        return (span if self.directions is None else np.where(self.directions, _ALMOST, span))[..., None]
+        return (span if self.directions is None else np.where(self.directions, ALMOST, span))[..., None]
 
     def _spans(self, windows: int) -> Doubles:
         """How far beyond the training's range a reading is doubted, for each window and sensor."""
@@ -140,11 +139,6 @@ class Plausibility:
         if not doubted.any():
             return values, observed
         return np.where(doubted, 0.0, values), observed & ~doubted
-
-
-def are_directions(least: Doubles, most: Doubles) -> Bools:
-    """Return which sensors' readings, from `least` to `most` [C], go around the circle of directions."""
-    return (least >= 0.0) & (least <= _ALMOST) & (most >= TURN - _ALMOST) & (most <= TURN)
 
 
 def _turned(values: Doubles, observed: Bools, directions: Bools) -> Doubles:

@@ -8,6 +8,7 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.step_means import addends, means
 from glaim_stream.vocabulary import Quality
 
 Ints = NDArray[np.int64]
@@ -15,7 +16,6 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 _FIRST_ROWS = 8
 _ARRAYS = ("values", "observed", "corrections", "stamp_ms", "quality")
 _NO_OFFSET = np.iinfo(np.int64).max
-_MEAN_SCALE = 2.0**-31  # of sums: a power of two changes no digit, and the sum of the largest floats stays finite
 _MOST_CORRECTIONS = 30_000  # fits 16 bits; further corrections keep this number, and the later of equal ones wins
 
 
@@ -53,7 +53,16 @@ class Rings:
     Rows beyond the last group hold zeros, and a group that was evicted starts again with zeros.
     """
 
-    def __init__(self, sensors: int, window: int, ahead: int, *, mean: bool, offsets_back: int = 0) -> None:
+    def __init__(
+        self,
+        sensors: int,
+        window: int,
+        ahead: int,
+        *,
+        mean: bool,
+        directions: NDArray[np.bool_] | None = None,
+        offsets_back: int = 0,
+    ) -> None:
         """Start empty.
 
         Args:
@@ -61,6 +70,7 @@ class Rings:
             window: closed steps to hold.
             ahead: open steps to hold.
             mean: a step holds the mean of its readings, else the last one.
+            directions: bool [sensors], those whose readings are directions in degrees, for the mean; None: none is.
             offsets_back: steps before the window for which the lowest offset is remembered too.
         """
         self.sensors = sensors
@@ -80,7 +90,9 @@ class Rings:
         self.stamp_ms = np.zeros(shape, np.int32)  # time of the held reading after the start of its step
         self.quality = np.zeros(shape, np.int8)  # of the held reading; BAD where a reading reported no value, else GOOD
         self.flagged = False  # whether any quality was ever other than GOOD: until then qualities cost nothing
-        self._sum = np.zeros(shape if mean else (0, sensors, self.length), np.float64)  # times _MEAN_SCALE
+        self._directions = directions
+        summed = np.float64 if directions is None else np.complex128
+        self._sum = np.zeros(shape if mean else (0, sensors, self.length), summed)  # of addends of a mean
         self._count = np.zeros(self._sum.shape, np.int32)
         self._attached: list[RowArray[Any]] = []
 
@@ -217,8 +229,8 @@ class Rings:
         """Put readings, in order of arrival, into their cells by the bucket rule.
 
         `last`: the cell holds the reading with the latest event time inside the step; of two with the same time, the
-        one that arrived later. `mean`: it holds the mean of all readings of the step, the worst of their qualities and
-        the latest of their times.
+        one that arrived later. `mean`: it holds the mean of all readings of the step (`step_means`), the worst of their
+        qualities and the latest of their times.
 
         Args:
             row: int64 [n].
@@ -238,11 +250,10 @@ class Rings:
         quality_before = qualities[flat] if self.flagged else None
         self.flagged |= bool(quality.any())
         if self._mean:
-            np.add.at(self._sum.reshape(-1), flat, value * _MEAN_SCALE)
+            turning = None if self._directions is None else self._directions[sensor]
+            np.add.at(self._sum.reshape(-1), flat, addends(value, turning))
             np.add.at(self._count.reshape(-1), flat, 1)
-            count = self._count.reshape(-1)[flat]
-            # A single reading stays as it is: a sum would lose the sign of -0.0, and the scale the smallest digits.
-            values[flat] = np.where(count == 1, value, self._sum.reshape(-1)[flat] / count / _MEAN_SCALE)
+            values[flat] = means(self._sum.reshape(-1)[flat], self._count.reshape(-1)[flat], value, turning)
             stamps_ms[flat[~seen]] = 0
             np.maximum.at(stamps_ms, flat, stamp_ms)
             qualities[flat[~seen]] = Quality.GOOD

@@ -172,6 +172,21 @@ def test_the_output_of_the_pipeline_is_clean(bucket: str, revise_after: int, lat
     assert audit.counts["dead_letters"] > 5
 
 
+def test_means_of_directions_are_expected_as_the_windows_make_them() -> None:
+    values = [
+        json.dumps(read | {"value": read["value"] * 100 % 360}).encode()
+        for read in (json.loads(each) for each in stream() if each != b"{")
+        if read["value"] is not None
+    ]
+    sensors = [{"id": "a", "min": 0, "max": 360}, {"id": "b"}]
+    made = case(values, bucket="mean", sensors=sensors)
+    assert broken(made.audit()) == {}
+    rows = made.given.rows
+    value = rows.value.copy()
+    value[np.flatnonzero(rows.observed & (rows.sensor == 0) & (rows.revision == 0))[40]] += 0.001
+    assert broken(made.audit(rows=replace(rows, value=value))) == {"wrong": 1}
+
+
 @pytest.mark.parametrize("lateness_s", [0, 60, 150])
 @pytest.mark.parametrize("revise_after", [0, 2])
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -47,6 +47,14 @@ def test_cells_hold_the_mean_where_the_catalogue_says_so() -> None:
     np.testing.assert_array_equal(series.values[0, 0], [2.5, 3.0])
 
 
+def test_the_mean_of_directions_is_that_of_the_windows() -> None:
+    sensors = [{"id": "a", "min": 0, "max": 360, "unit": "deg"}, {"id": "b"}]
+    wind = [reading(0, 350.0), reading(0, 20.0, after_ms=1), reading(1, 360.0)]
+    numbers = [reading(0, 350.0, sensor="b"), reading(0, 20.0, sensor="b", after_ms=1)]
+    series, _ = collected(wind + numbers, bucket="mean", sensors=sensors)
+    np.testing.assert_array_equal(series.values[0], [[5.0, 360.0], [185.0, 0.0]])
+
+
 @pytest.mark.parametrize("bucket", ["last", "mean"])
 def test_places_of_stamps_are_those_of_the_latest_readings(bucket: str) -> None:
     given = [

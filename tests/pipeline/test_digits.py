@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -44,10 +45,15 @@ class Float32Model:
 
 
 async def rows_of(
-    records: Sequence[Record], imputer: Imputer, *, score_share: float = 1.0, **model: Any
+    records: Sequence[Record],
+    imputer: Imputer,
+    *,
+    score_share: float = 1.0,
+    sensor: Mapping[str, Any] = MappingProxyType({"resolution": MOVE}),
+    **model: Any,
 ) -> list[dict[str, Any]]:
     """The rows that the messages of a partition contain, in their order."""
-    rules = catalogue(sensors=[{"id": "s0", "resolution": MOVE}], **model)
+    rules = catalogue(sensors=[{"id": "s0", **sensor}], **model)
     pipeline = Pipeline(rules, {"m": contract(1)}, imputer, score_share=score_share)
     windows, scores = pipeline.windows(), pipeline.scores()
     applied = pipeline.apply(windows, records, now_ms=NOW_MS)
@@ -99,6 +105,22 @@ async def test_the_mean_of_a_step_has_all_digits(values: list[float]) -> None:
     (value,) = [row["value"] for row in rows if row["ts"].timestamp() == 0 and row["revision"] == 0]
     assert np.isfinite(value)
     assert expected is None or value == pytest.approx(expected, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("sensor", "mean"),
+    [
+        ({"min": 0, "max": 360}, 0.0),
+        ({"min": 0, "max": 360, "unit": "deg"}, 0.0),
+        ({"min": 0, "max": 360, "unit": "kW"}, 180.0),
+        ({"min": 0, "max": 400}, 180.0),
+        ({}, 180.0),
+    ],
+)
+async def test_the_mean_of_wind_around_north_is_north(sensor: dict[str, Any], mean: float) -> None:
+    records = records_of([350.0, 10.0, 90.0], [0, 0, 1])
+    rows = await rows_of(records, Interpolation(), bucket="mean", sensor=sensor)
+    assert [row["value"] for row in rows if row["observed"] and row["revision"] == 0] == [mean, 90.0]
 
 
 @pytest.mark.parametrize("imputer", [Interpolation(), LastValue(), Float32Model(), Ladder([Float32Model()])])

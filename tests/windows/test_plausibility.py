@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from glaim_stream.windows.plausibility import Plausibility, are_directions
+from glaim_stream.angles import are_circles
+from glaim_stream.windows.plausibility import Plausibility
 
 Doubles = NDArray[np.float64]
 T = 96
@@ -215,4 +216,4 @@ def test_a_direction_stands_apart_by_its_distance_on_the_circle() -> None:
 
 def test_directions_are_known_by_the_range_of_their_readings() -> None:
     least, most = np.array([0.0, 0.2, 0.0, 0.0, -np.inf, -3.0]), np.array([360.0, 359.8, 290.0, 500.0, np.inf, 360.0])
-    assert are_directions(least, most).tolist() == [True, True, False, False, False, False]
+    assert are_circles(least, most).tolist() == [True, True, False, False, False, False]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import yaml
@@ -21,17 +21,21 @@ class Shown(NamedTuple):
     unit: str
     minimum: float
     maximum: float
+    direction: bool = False
 
 
-def entry(contract: Contract, groups: Sequence[str], bucket: str = "last") -> str:
+def entry(contract: Contract, groups: Sequence[str], bucket: str = "last", directions: Collection[str] = ()) -> str:
     """Return a catalogue for one model, as YAML with comments on the settings to check.
 
     Args:
         contract: Contract of the exported model.
         groups: The groups in its training data; a pattern can replace them.
         bucket: Value of a step with several readings in the training data: `last` or `mean`.
+        directions: Sensors whose readings are directions in degrees.
     """
-    sensors = [Shown(each.id, each.unit, each.minimum, each.maximum) for each in contract.sensors]
+    sensors = [
+        Shown(each.id, each.unit, each.minimum, each.maximum, each.id in directions) for each in contract.sensors
+    ]
     origin = f"the contract of {contract.name}, version {contract.version}"
     return catalogue(
         contract.name, contract.step_s, contract.window, contract.emitted_steps, sensors, groups, bucket, origin
@@ -71,6 +75,7 @@ groups:
 
 def _sensor(sensor: Shown) -> str:
     unit = f", unit: {_text(sensor.unit)}" if sensor.unit else ""
+    unit += ", min: 0, max: 360" if sensor.direction else ""
     return f"      - {{id: {_text(sensor.id)}{unit}}}   # in training {sensor.minimum:.6g} to {sensor.maximum:.6g}"
 
 

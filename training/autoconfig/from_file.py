@@ -107,11 +107,11 @@ def guess_layout(path: Path, given: DataSpec, stated: Mapping[str, Any]) -> Gues
     return dataclasses.replace(found, messages=(*messages, *found.messages))
 
 
-def next_steps(exported: Path, groups: Sequence[str], directory: Path, bucket: str) -> list[str]:
+def next_steps(exported: Path, groups: Sequence[str], directory: Path, data: DataSpec) -> list[str]:
     """Write groups.yaml into a run's directory; return the commands that put the exported model to work."""
     contract = read_contract(exported)
     catalogue = directory / "groups.yaml"
-    catalogue.write_text(entry(contract, groups, bucket))
+    catalogue.write_text(entry(contract, groups, data.bucket, data.directions))
     common = f"{catalogue} --model-repository {exported.parent}"
     return [
         f"wrote {catalogue}; check its comments, then",

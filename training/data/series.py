@@ -28,8 +28,9 @@ class DataSpec:
     order of dates such as 1/2/2026, dmy or mdy; empty: detected from the file's other dates. `timezone` is that of
     times that name none. `time` names a column, or two as `Date+Clock`; empty, it takes each row of a wide table as a
     step. `step_s` is the grid's interval in seconds; 0 takes the median distance of the times. `bucket` is the value of
-    a step with several readings, as in a worker's catalogue: `last` takes the latest one, `mean` the mean of all. `grid
-    = false` takes the rows of a wide table as consecutive steps, whatever their times: the field's benchmarks do.
+    a step with several readings, as in a worker's catalogue: `last` takes the latest one, `mean` the mean of all.
+    `directions` are the sensors in degrees, of which 360 is 0 again: theirs is the mean direction. `grid = false` takes
+    the rows of a wide table as consecutive steps, whatever their times: the field's benchmarks do.
     `split` are the shares of rows for training, validation and test, in time order; `rows` gives them as numbers
     instead, further rows being left out. Windows of the validation and test parts may start up to `history` rows before
     their part: 0 keeps the parts apart, and the field's convention is a window's length, so that the first row of a
@@ -56,6 +57,7 @@ class DataSpec:
     timezone: str = "UTC"
     step_s: float = 0.0
     bucket: str = "last"
+    directions: tuple[str, ...] = ()
     grid: bool = True
     split: tuple[float, float, float] = (0.7, 0.1, 0.2)
     rows: tuple[int, ...] = ()

@@ -10,6 +10,7 @@ empty, or holds a declared "no value", is NaN and enters no loss, score or stati
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ from glaim_stream.files.stamps import stamps
 from glaim_stream.files.table import read_table as read_file
 from glaim_stream.files.times import times_of as times_in
 from glaim_stream.files.zones import utc, zone_column
+from glaim_stream.step_means import addends, means
 from glaim_stream.stray_times import stray_times
 from glaim_stream.times import EARLIEST_MS, LATEST_MS
 from glaim_stream.windows.doubtful_series import doubtful_cells
@@ -58,7 +60,7 @@ def load(spec: DataSpec, path: Path) -> Series:
         matrix = np.stack([[_numbers(table, columns[g, s], path) for s in sensors] for g in groups])
         matrix = _blank_sentinels(matrix, sensors, spec)
         if spec.grid:
-            times_ms, values, step_s = _grid_wide(times_ms, matrix, spec, path)
+            times_ms, values, step_s = _grid_wide(times_ms, matrix, sensors, spec, path)
         else:
             values, step_s = matrix, _interval(times_ms, spec.step_s, path) / 1000
     else:
@@ -163,9 +165,10 @@ def _wide_columns(
 
 
 def _require_declared(sensors: Sequence[str], spec: DataSpec) -> None:
-    unknown = sorted(set(spec.sensor_sentinels) - set(sensors))
-    if unknown:
-        raise DataError(f"sentinels are declared for sensors that are not in the data: {', '.join(unknown)}")
+    for what, declared in (("sentinels are", spec.sensor_sentinels), ("directions are", spec.directions)):
+        unknown = sorted(set(declared) - set(sensors))
+        if unknown:
+            raise DataError(f"{what} declared for sensors that are not in the data: {', '.join(unknown)}")
 
 
 def _is_sentinel(values: Floats, sensor: str, spec: DataSpec) -> NDArray[np.bool_]:
@@ -206,7 +209,9 @@ def _grid(times_ms: NDArray[np.int64], step_s: float, path: Path) -> tuple[NDArr
     return rows, start + step_ms * np.arange(size, dtype=np.int64), step_ms
 
 
-def _settled(place: NDArray[np.int64], numbers: Floats, size: int, bucket: str) -> Floats:
+def _settled(
+    place: NDArray[np.int64], numbers: Floats, size: int, bucket: str, directions: NDArray[np.bool_] | None
+) -> Floats:
     """Return the value of each of `size` cells, NaN where there is none.
 
     Args:
@@ -214,19 +219,27 @@ def _settled(place: NDArray[np.int64], numbers: Floats, size: int, bucket: str) 
         numbers: [n] what they say, finite.
         size: of the result.
         bucket: See DataSpec.
+        directions: bool [n], readings that are directions in degrees; None: there are none.
     """
     values = np.full(size, np.nan, np.float32)
     if bucket == "mean":
-        count = np.bincount(place, minlength=size)
-        seen = count > 0
-        values[seen] = np.bincount(place, numbers, size)[seen] / count[seen]
+        wide = numbers.astype(np.float64)
+        parts = addends(wide, directions)
+        sums = np.zeros(size, parts.dtype)
+        np.add.at(sums, place, parts)
+        values[place] = means(sums[place], np.bincount(place, minlength=size)[place], wide, directions)
     else:
         values[place] = numbers  # of several assignments numpy leaves the last one behind
     return values
 
 
+def _turning(sensor: str, readings: NDArray[np.int64], spec: DataSpec) -> NDArray[np.bool_] | None:
+    """Which of a sensor's readings are directions, as `_settled` asks: all of them, or none."""
+    return np.ones(len(readings), np.bool_) if sensor in spec.directions else None
+
+
 def _grid_wide(
-    times_ms: NDArray[np.int64], matrix: Floats, spec: DataSpec, path: Path
+    times_ms: NDArray[np.int64], matrix: Floats, sensors: Sequence[str], spec: DataSpec, path: Path
 ) -> tuple[NDArray[np.int64], Floats, float]:
     """Rows onto the grid; a row's gaps take no other row's values away."""
     rows, grid_ms, step_ms = _grid(times_ms, spec.step_s, path)
@@ -234,9 +247,9 @@ def _grid_wide(
         return times_ms, matrix, step_ms / 1000
     order = np.argsort(times_ms, kind="stable")
     filled = []
-    for row in matrix.reshape(-1, rows.size):
+    for row, name in zip(matrix.reshape(-1, rows.size), itertools.cycle(sensors)):  # the names again for each group
         seen = order[np.isfinite(row[order])]
-        filled.append(_settled(rows[seen], row[seen], grid_ms.size, spec.bucket))
+        filled.append(_settled(rows[seen], row[seen], grid_ms.size, spec.bucket, _turning(name, seen, spec)))
     return grid_ms, np.stack(filled).reshape(*matrix.shape[:2], grid_ms.size), step_ms / 1000
 
 
@@ -269,9 +282,10 @@ def _wide_by_group(
     cells = group_row * grid_ms.size + rows
     matrix = _blank_sentinels(np.stack([[_numbers(table, name, path) for name in sensors]]), sensors, spec)[0]
     filled = []
-    for numbers in matrix:
+    for name, numbers in zip(sensors, matrix, strict=True):
         seen = order[np.isfinite(numbers[order])]
-        settled = _settled(cells[seen], numbers[seen], len(groups) * grid_ms.size, spec.bucket)
+        turning = _turning(name, seen, spec)
+        settled = _settled(cells[seen], numbers[seen], len(groups) * grid_ms.size, spec.bucket, turning)
         filled.append(settled.reshape(len(groups), grid_ms.size))
     return groups, sensors, grid_ms, np.stack(filled, axis=1), step_ms / 1000
 
@@ -296,5 +310,6 @@ def _long(
     shape = (len(groups), len(sensors), grid_ms.size)
     cells = np.ravel_multi_index((group_row[kept], sensor_row[kept], rows), shape)
     order = np.argsort(times_ms[kept], kind="stable")
-    values = _settled(cells[order], numbers[kept][order], math.prod(shape), spec.bucket).reshape(shape)
+    turning = np.isin(sensors, spec.directions)[sensor_row[kept][order]] if spec.directions else None
+    values = _settled(cells[order], numbers[kept][order], math.prod(shape), spec.bucket, turning).reshape(shape)
     return groups, sensors, grid_ms, values, step_ms / 1000

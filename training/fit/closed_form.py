@@ -112,7 +112,10 @@ def write_catalogue(config: RunConfig, series: Series, folder: Path, directory: 
     file.write_text(
         catalogue(
             folder.name, series.step_s, config.model.window, config.export.emitted_steps,
-            [Shown(sensor, unit, float(low), float(high)) for sensor, unit, low, high in ranges],
+            [
+                Shown(sensor, unit, float(low), float(high), sensor in config.data.directions)
+                for sensor, unit, low, high in ranges
+            ],
             series.groups, config.data.bucket, f"the closed form of {folder.name}",
         )
     )  # fmt: skip

@@ -249,7 +249,7 @@ def fit(config: RunConfig, given: argparse.Namespace, command: str, budget: Budg
         raise
     say(f"wrote {exported}")
     write_report_page(directory, path, exported, report, command, pictured)
-    for line in from_file.next_steps(exported, series.groups, directory, config.data.bucket):
+    for line in from_file.next_steps(exported, series.groups, directory, config.data):
         say(line)
     for line in replay_lines(config, exported.parent, directory, "local"):
         say(line)

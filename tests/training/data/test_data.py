@@ -87,7 +87,7 @@ def test_missing_rows_and_repeated_times_are_placed_on_the_grid(tmp_path: Path) 
     np.testing.assert_array_equal(values, np.array([[1, 3, nan, nan, 5, 6, 7], [1, 2, nan, nan, 5, 6, 7]], np.float32))
 
 
-READINGS = [(9_000, 1.0), (10_000, 2.5), (59_999, 4.0), (60_000, 7.0), (190_000, 0.1), (200_000, 0.2), (239_000, 0.3)]
+READINGS = [(9_000, 1.0), (10_000, 358.5), (59_999, 4.0), (60_000, 7.0), (190_000, 0.1), (200_000, 0.2), (239_000, 0.3)]
 
 
 @pytest.mark.parametrize(
@@ -98,12 +98,14 @@ READINGS = [(9_000, 1.0), (10_000, 2.5), (59_999, 4.0), (60_000, 7.0), (190_000,
         ("time,sensor,value", "{time},a,{value}", DataSpec(layout="long")),
     ],
 )
-@pytest.mark.parametrize("bucket", ["last", "mean"])
+@pytest.mark.parametrize(
+    ("bucket", "directions"), [("last", ()), ("mean", ()), ("mean", ("a",))], ids=["last", "mean", "mean direction"]
+)
 def test_a_step_has_the_value_that_a_workers_window_would_have(
-    tmp_path: Path, bucket: str, head: str, row: str, spec: DataSpec
+    tmp_path: Path, bucket: str, directions: tuple[str, ...], head: str, row: str, spec: DataSpec
 ) -> None:
     times, values = (np.array(column) for column in zip(*READINGS, strict=True))
-    rings = Rings(1, 4, 4, mean=bucket == "mean")
+    rings = Rings(1, 4, 4, mean=bucket == "mean", directions=np.array([True]) if directions else None)
     rings.start(0)
     none, count = np.zeros(len(times), np.int32), len(times)
     rings.put(
@@ -113,8 +115,14 @@ def test_a_step_has_the_value_that_a_workers_window_would_have(
     expected = np.where(rings.observed[0, 0, :4], rings.values[0, 0, :4], np.nan)
     lines = [row.format(time=time, value=value) for time, value in reversed(READINGS)]  # unordered
     path = csv(tmp_path / "a.csv", "\n".join([head, *lines]) + "\n")
-    found = load(dataclasses.replace(spec, bucket=bucket, step_s=60), path)
+    found = load(dataclasses.replace(spec, bucket=bucket, step_s=60, directions=directions), path)
     np.testing.assert_array_equal(found.values, expected.astype(np.float32)[None, None])
+
+
+def test_directions_that_the_data_lacks_are_refused(tmp_path: Path) -> None:
+    path = csv(tmp_path / "a.csv", "time,a\n0,1\n1000,2\n")
+    with pytest.raises(DataError, match="directions are declared for sensors that are not in the data: wind"):
+        load(DataSpec(bucket="mean", directions=("wind",)), path)
 
 
 def test_sentinels_become_gaps(tmp_path: Path) -> None:
