@@ -68,6 +68,10 @@ class Means:
     network_version: str
     table: SensorTable
 
+    def is_direction(self, sensor: int) -> bool:
+        """Whether the catalogue declares the sensor as a direction in degrees."""
+        return self.table.directions is not None and bool(self.table.directions[sensor])
+
 
 def explain_published(row: Row, window: Estimate, sensor: int, means: Means) -> Explained:
     """Explain a published value.
@@ -104,7 +108,7 @@ def explain_published(row: Row, window: Estimate, sensor: int, means: Means) -> 
             notes.append(f"the value was made by version {row.version}; the repository has {means.network_version}")
         lag = len(window.values[0]) - 1 - window.step if window.values is not None else 0
         return _compared(row, window, of_network(means.network(lag), window), sensor, means, notes)
-    baseline = of_baseline(window, sensor)
+    baseline = of_baseline(window, sensor, direction=means.is_direction(sensor))
     if baseline is None:
         raise ModelError(f"expected readings of the sensor in its window for {_name(row.method)}, found none")
     parts, method = baseline
@@ -125,7 +129,7 @@ def explain_unpublished(window: Estimate, sensor: int, means: Means) -> Explaine
     lower = upper = None
     if means.form is not None and (parts := of_form(means.form, window, sensor)) is not None:
         version = version_of(means.form)
-    elif (baseline := of_baseline(window, sensor)) is not None:
+    elif (baseline := of_baseline(window, sensor, direction=means.is_direction(sensor))) is not None:
         parts, method = baseline
     if parts is None:
         raise SettingsError("expected readings from which the value follows, found none in the window")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.angles import around
 from glaim_stream.errors import ImputerError
 from glaim_stream.explain.estimates import Estimate
 from glaim_stream.imputers.baselines import interpolation
@@ -77,8 +78,12 @@ def of_form(form: ClosedForm, window: Estimate, sensor: int) -> Parts | None:
     return out.completed(found.value, "rounding errors: sensors are nearly copies or sums of one another")
 
 
-def of_baseline(window: Estimate, sensor: int) -> tuple[Parts, Method] | None:
-    """The parts of interpolation, or of the last value where no reading follows; None without any reading."""
+def of_baseline(window: Estimate, sensor: int, *, direction: bool) -> tuple[Parts, Method] | None:
+    """The parts of interpolation, or of the last value where no reading follows; None without any reading.
+
+    The readings of a direction are turned so that the shorter arc between them holds the value: 0 between 350 and 10
+    has the parts -5 and 5.
+    """
     assert window.values is not None
     assert window.observed is not None
     step, seen = window.step, np.flatnonzero(window.observed[sensor])
@@ -88,10 +93,11 @@ def of_baseline(window: Estimate, sensor: int) -> tuple[Parts, Method] | None:
     left = int(before[-1] if len(before) else after[0])
     right = int(after[0] if len(after) else left)
     share = (step - left) / (right - left) if right > left else 0.0
+    value = float(interpolation(window.values[[sensor]], window.observed[[sensor]], np.array([direction]))[0, step])
     contributions = np.zeros(window.values.shape)
     for place, weight in ((left, 1.0 - share), (right, share)):
-        contributions[sensor, place] += weight * window.values[sensor, place]
-    value = float(interpolation(window.values[[sensor]], window.observed[[sensor]])[0, step])
+        reading = window.values[sensor, place]
+        contributions[sensor, place] += weight * (value + around(reading - value) if direction else reading)
     return Parts(value, contributions, ()), Method.INTERPOLATION if len(after) else Method.LAST_VALUE
 
 

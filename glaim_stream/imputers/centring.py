@@ -79,6 +79,6 @@ class Centred:
         method = np.full(values.shape, Method.MODEL, np.int8)
         beyond = self.beyond[: len(windows)]
         if beyond.any():
-            line, how = interpolated(windows.values[beyond], windows.observed[beyond])
+            line, how = interpolated(windows.values[beyond], windows.observed[beyond], windows.directions)
             values[beyond], method[beyond] = line[:, -windows.steps :], how[:, -windows.steps :]
         return Imputed(values, method, [version] * len(windows))

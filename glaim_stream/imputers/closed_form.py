@@ -19,6 +19,7 @@ from glaim_stream.catalogue import Model
 from glaim_stream.errors import ImputerAbsent, ImputerError, ModelError
 from glaim_stream.imputers.gaussian import artefact, packing
 from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.gaussian.kinds import Kind, are
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import interpolated
 from glaim_stream.models.contract import FORM_FILE
@@ -192,7 +193,8 @@ def _imputed(form: ClosedForm, windows: Windows) -> Imputed:
     method[:, :, ~asked] = Method.NONE
     rows = np.flatnonzero(~(known | ~asked).all(axis=(1, 2)))
     if len(rows):
-        line, how = (each[..., -steps:] for each in interpolated(windows.values[rows], windows.observed[rows]))
+        of_rows = interpolated(windows.values[rows], windows.observed[rows], are(form.kinds, Kind.ANGLE))
+        line, how = (each[..., -steps:] for each in of_rows)
         values = values.copy()
         declined = ~known[rows] & asked
         values[rows] = np.where(declined, line, values[rows])

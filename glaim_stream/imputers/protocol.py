@@ -28,6 +28,7 @@ class Windows:
     lags: those of the newest `steps` whose values are used, in steps before the newest one; None: all. An imputer may
         leave the others without values. They must not depend on the windows at hand, because the last bits of an answer
         may depend on them.
+    directions: bool [C], sensors that the catalogue declares as directions in degrees; None: there are none.
     """
 
     model: str
@@ -37,6 +38,7 @@ class Windows:
     resolution: NDArray[np.float64] | None = None
     end_ms: NDArray[np.int64] | None = None
     lags: tuple[int, ...] | None = None
+    directions: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         if self.values.ndim != 3 or self.values.shape != self.observed.shape:

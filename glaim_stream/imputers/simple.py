@@ -17,7 +17,7 @@ class Interpolation:
 
     async def impute(self, windows: Windows) -> Imputed:
         """See Rung."""
-        return _newest(windows, *interpolated(windows.values, windows.observed))
+        return _newest(windows, *interpolated(windows.values, windows.observed, windows.directions))
 
     async def close(self) -> None:
         """Nothing to release."""
@@ -50,11 +50,16 @@ class Echo:
         """Nothing to release."""
 
 
-def interpolated(values: NDArray[np.float64], observed: NDArray[np.bool_]) -> tuple[np.ndarray, NDArray[np.int8]]:
-    """Interpolated values [..., C, T] and the method of each: last value where no observation follows."""
+def interpolated(
+    values: NDArray[np.float64], observed: NDArray[np.bool_], directions: NDArray[np.bool_] | None = None
+) -> tuple[np.ndarray, NDArray[np.int8]]:
+    """Interpolated values [..., C, T] and the method of each: last value where no observation follows.
+
+    `directions` are the sensors [C] in degrees, None if there are none.
+    """
     no_right = ~np.logical_or.accumulate(observed[..., ::-1], axis=-1)[..., ::-1]
     method = np.where(no_right, np.int8(Method.LAST_VALUE), np.int8(Method.INTERPOLATION))
-    return interpolation(values, observed), method
+    return interpolation(values, observed, directions), method
 
 
 def _newest(windows: Windows, values: np.ndarray, method: np.ndarray) -> Imputed:

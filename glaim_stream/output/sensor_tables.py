@@ -31,6 +31,7 @@ class SensorTable:
     # Least and largest reading of the training data, [C]; None without a contract.
     trained_range: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
     keep_sign: NDArray[np.bool_] | None = None  # [C], sensors whose filled values do not cross 0; None: all
+    directions: NDArray[np.bool_] | None = None  # [C], sensors in degrees, of which 360 is 0 again; None: none
 
     @classmethod
     def of(cls, model: Model, contract: Contract | None) -> SensorTable:
@@ -48,7 +49,7 @@ class SensorTable:
         keep_sign = np.array([sensor.keep_sign for sensor in model.sensors])
         bare = cls(
             limits[:, 0], limits[:, 1], np.array(resolution), np.array(max_interval), model.window, None, {}, trained,
-            keep_sign,
+            keep_sign, np.array(model.directions) if any(model.directions) else None,
         )  # fmt: skip
         return bare.with_intervals(contract)
 

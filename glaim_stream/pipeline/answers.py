@@ -52,6 +52,7 @@ def hole_answers(
     imputed: Imputed | None,
     step_ms: int,
     form: Imputed | None = None,
+    kinds: Sequence[Kind] | None = None,
     *,
     every: bool = False,
 ) -> HoleAnswers:
@@ -62,6 +63,7 @@ def hole_answers(
         imputed: the imputer's answer for them.
         step_ms: of the model.
         form: the closed form's answer; None: the model has none, and so one expert less.
+        kinds: of the sensors; None: all are numbers.
         every: also the holes that only a baseline filled, because their intervals need recent errors too.
     """
     nothing = HoleAnswers(Answers.none(), *[np.empty(0, np.int64)] * 3)
@@ -86,7 +88,7 @@ def hole_answers(
         places(closed.window_observed, window, sensor, lag),
         _values(
             _by(Method.MODEL, imputed, window, sensor, at),
-            _baseline(closed.window_values, closed.window_observed, window, sensor, lag),
+            _baseline(closed.window_values, closed.window_observed, window, sensor, lag, kinds),
             None if form is None else _by(Method.GAUSSIAN, form, window, sensor, at),
             unmixable,
         ),
@@ -109,7 +111,7 @@ def probe_answers(
     in, and the blending weights must not.
     """
     at = imputed.values.shape[2] - 1 - probes.lag
-    baseline = _baseline(probes.values, probes.observed, probes.window, probes.sensor, probes.lag)
+    baseline = _baseline(probes.values, probes.observed, probes.window, probes.sensor, probes.lag, kinds)
     # Errors of such a size would drown all others in the sums that weights and metrics are made of.
     drowning = np.maximum(np.abs(baseline), np.abs(probes.truth)) > _MOST_SCORED
 
@@ -224,7 +226,10 @@ def _by(method: Method, imputed: Imputed, window: Ints, sensor: Ints, step: Ints
     return np.where(imputed.method[cell] == method, imputed.values[cell], np.nan)
 
 
-def _baseline(values: Doubles, observed: NDArray[np.bool_], window: Ints, sensor: Ints, lag: Ints) -> Doubles:
+def _baseline(
+    values: Doubles, observed: Bools, window: Ints, sensor: Ints, lag: Ints, kinds: Sequence[Kind] | None
+) -> Doubles:
     """Return the ladder's last rung for single cells [n]: interpolation, or the last value where no reading follows."""
     at = values.shape[2] - 1 - lag
-    return interpolation_at(values[window, sensor], observed[window, sensor], at)
+    turning = None if kinds is None else are(kinds, Kind.ANGLE)[sensor]
+    return interpolation_at(values[window, sensor], observed[window, sensor], at, turning)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from glaim_stream import metrics
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.imputers.form_expert import FormExpert
-from glaim_stream.imputers.gaussian.kinds import Kind, are
+from glaim_stream.imputers.gaussian.kinds import Kind, are, with_directions
 from glaim_stream.imputers.limits import Limits
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.output.sensor_tables import SensorTables
@@ -39,7 +39,7 @@ class Answer:
     probes_called: bool = True  # whether it was called for any probe window
     limits: Limits | None = None  # of the windows of holes, [n, C]; None: the training's range is not known
     probe_limits: Limits | None = None  # of the windows of probes
-    kinds: Sequence[Kind] | None = None  # of the sensors, recognised by the closed form; None: all are numbers
+    kinds: Sequence[Kind] | None = None  # of the sensors, by the closed form and the catalogue; None: all are numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +115,11 @@ class Asking:
         values, observed, end_ms = (
             each[0] if len(each) == 1 else np.concatenate(each) for each in zip(*stacked, strict=True)
         )
-        resolution = self.tables[model_index].resolution
+        table = self.tables[model_index]
         lags = (0, model.revise_after)  # of first estimates and final values, and of probes
-        windows = Windows(model.name, values, observed, model.revise_after + 1, resolution, end_ms, lags)
+        windows = Windows(
+            model.name, values, observed, model.revise_after + 1, table.resolution, end_ms, lags, table.directions
+        )
         called = np.ones(len(windows), np.bool_)
         worth = None if scores is None else scores.models[model_index].worth
         if worth is not None:
@@ -126,9 +128,9 @@ class Asking:
             called = windows_to_call(rows if hole_count else None, probed, worth, model.step_ms)
         imputed, form = await self._answers(windows, called)
         ranges = [each.trained_range for each in (imputed, form) if each is not None]
-        limits = self.tables[model_index].trained_limits(*ranges)
+        limits = table.trained_limits(*ranges)
         by_form = next((each for each in (form, imputed) if each is not None and each.kinds is not None), None)
-        kinds = None if by_form is None else by_form.kinds
+        kinds = with_directions(None if by_form is None else by_form.kinds, table.directions)
         if limits is not None and kinds is not None and by_form is not None and by_form.trained_range is not None:
             limits = limits.of_states(are(kinds, Kind.STATE), *by_form.trained_range)
         limits = None if limits is None else limits.around(values, observed)

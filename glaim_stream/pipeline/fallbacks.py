@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import numpy as np
 
+from glaim_stream.imputers.gaussian.kinds import with_directions
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.output.messages import Message
@@ -61,9 +62,12 @@ async def _interpolated(pipeline: Pipeline, closed: Sequence[Closed]) -> list[An
     answers = []
     for each in closed:
         model = pipeline.catalogue.models[each.model_index]
-        windows = Windows(model.name, each.window_values, each.window_observed, model.revise_after + 1)
+        directions = pipeline.tables[each.model_index].directions
+        windows = Windows(
+            model.name, each.window_values, each.window_observed, model.revise_after + 1, directions=directions
+        )
         imputed = await interpolation.impute(windows) if len(windows) else None
-        answers.append(Answer(each.model_index, each, imputed, None, None))
+        answers.append(Answer(each.model_index, each, imputed, None, None, kinds=with_directions(None, directions)))
     return answers
 
 

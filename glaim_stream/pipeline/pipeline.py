@@ -120,13 +120,13 @@ class Pipeline:
         self.codes = HeldCodes(self.index)
         self._versions = [""]
         self._steps_ms = [model.step_ms for model in catalogue.models]
-        self._tables = SensorTables(catalogue, contracts)
-        self._asking = Asking(catalogue, self._tables, imputer, self.form_expert, self._model_gain)
+        self.tables = SensorTables(catalogue, contracts)
+        self._asking = Asking(catalogue, self.tables, imputer, self.form_expert, self._model_gain)
         compared = None
         if shadow is not None and self.scored:
-            compared = Shadow(catalogue, self._tables, shadow, most=shadow_windows)
+            compared = Shadow(catalogue, self.tables, shadow, most=shadow_windows)
         self._settling = Settling(
-            catalogue, self._tables, self._versions, self.scored, adaptive_intervals, upgrades, compared
+            catalogue, self.tables, self._versions, self.scored, adaptive_intervals, upgrades, compared
         )
 
     def windows(self) -> PartitionWindows:
@@ -142,7 +142,7 @@ class Pipeline:
                 group_names=self.index.names,
                 clock_kept=self._clock_kept,
                 plausible=self._plausibility,
-                trained_ranges=[self._tables[index].trained_range for index in range(len(self.catalogue.models))],
+                trained_ranges=[self.tables[index].trained_range for index in range(len(self.catalogue.models))],
                 max_groups=self._budget.groups,
                 slice_bytes=self._budget.slice_bytes,
                 habits=self._habits,

@@ -81,7 +81,7 @@ class Settling:
         imputed, probes, probe_imputed = answer.imputed, answer.probes, answer.probe_imputed
         half, holes, hole_weight = None, None, None
         if self.scored:
-            holes = hole_answers(answer.closed, imputed, model.step_ms, answer.form, every=self.adaptive)
+            holes = hole_answers(answer.closed, imputed, model.step_ms, answer.form, answer.kinds, every=self.adaptive)
             questions, truth = Answers.none(), np.empty(0)
             if probes is not None and probe_imputed is not None:
                 questions, truth = (
@@ -148,7 +148,7 @@ class Settling:
         half, holes, weights = None, None, None
         if self.scored:
             step_ms = self.catalogue.models[answer.model_index].step_ms
-            holes = hole_answers(closed, imputed, step_ms, answer.form, every=self.adaptive)
+            holes = hole_answers(closed, imputed, step_ms, answer.form, answer.kinds, every=self.adaptive)
             of_model = scores.models[answer.model_index]
             weights = of_model.latest(holes.cells)
             imputed = blended(imputed, holes, weights, answer.form)

@@ -59,7 +59,7 @@ def test_a_baseline_is_carried_by_its_one_or_two_readings(
 ) -> None:
     found = window(step, hidden)
     assert found.values is not None
-    parts, by = of_baseline(found, 0) or pytest.fail("a value was expected")
+    parts, by = of_baseline(found, 0, direction=False) or pytest.fail("a value was expected")
     assert by is method
     assert parts.parts == ()
     assert parts.total == pytest.approx(parts.value, rel=1e-12)
@@ -68,8 +68,17 @@ def test_a_baseline_is_carried_by_its_one_or_two_readings(
         assert parts.contributions[0, place] == pytest.approx(weight * found.values[0, place])
 
 
+def test_the_parts_of_a_direction_add_up_to_the_value_on_the_shorter_arc() -> None:
+    found = window(10, [10])
+    assert found.values is not None
+    found.values[0, [9, 11]] = 350.0, 20.0
+    parts, _ = of_baseline(found, 0, direction=True) or pytest.fail("a value was expected")
+    assert (parts.value, parts.total) == (5.0, pytest.approx(5.0))
+    assert parts.contributions[0, [9, 11]].tolist() == [-5.0, 10.0]
+
+
 def test_a_baseline_without_readings_has_no_parts() -> None:
-    assert of_baseline(window(3, list(range(STEPS))), 0) is None
+    assert of_baseline(window(3, list(range(STEPS))), 0, direction=False) is None
 
 
 def test_a_published_value_of_the_form_closes_with_its_rounding(form: ClosedForm) -> None:

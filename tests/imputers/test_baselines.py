@@ -46,15 +46,35 @@ def test_baselines_by_example(row: list[float], last: list[float], line: list[fl
     arrays(np.float32, (7, 5), elements=st.floats(allow_nan=False, allow_infinity=False, width=32)),
     arrays(np.bool_, (7, 5)),
     arrays(np.int64, 7, elements=st.integers(0, 4)),
+    st.none() | arrays(np.bool_, 7),
 )
 def test_a_single_interpolated_cell_equals_the_cell_of_the_whole_row(
-    values: np.ndarray, observed: np.ndarray, at: np.ndarray
+    values: np.ndarray, observed: np.ndarray, at: np.ndarray, directions: np.ndarray | None
 ) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
-        whole = interpolation(values, observed)[np.arange(7), at]
-        single = interpolation_at(values, observed, at)
+        whole = interpolation(values, observed, directions)[np.arange(7), at]
+        single = interpolation_at(values, observed, at, directions)
     assert single.dtype == np.float32
     assert single.tobytes() == whole.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("row", "arc"),
+    [
+        ([350, N, N, N, 10], [350, 355, 0, 5, 10]),
+        ([10, N, 350], [10, 0, 350]),
+        ([80, N, 100], [80, 90, 100]),
+        ([360, N, 360], [360, 360, 360]),
+        ([N, 359, N], [359, 359, 359]),
+        ([1, N, 182], [1, 271.5, 182]),
+    ],
+)
+def test_directions_are_filled_along_the_shorter_arc(row: list[float], arc: list[float]) -> None:
+    values, observed = split(row)
+    beside = np.concatenate([values, values], axis=1), np.concatenate([observed, observed], axis=1)
+    found = interpolation(*beside, np.array([True, False]))
+    assert np.array_equal(found[0, 0], np.array(arc, np.float32))
+    assert np.array_equal(found[0, 1], interpolation(values, observed)[0, 0])
 
 
 @given(

@@ -49,6 +49,14 @@ def are(kinds: Sequence[Kind | None], *wanted: Kind) -> Bools:
     return np.array([kind in wanted for kind in kinds], np.bool_)
 
 
+def with_directions(kinds: Sequence[Kind] | None, directions: Bools | None) -> Sequence[Kind] | None:
+    """The kinds of sensors of which some are declared as directions, bool [C]; None: all are numbers, or none is."""
+    if directions is None:
+        return kinds
+    known = [Kind.NUMBER] * len(directions) if kinds is None else kinds
+    return [Kind.ANGLE if turns else kind for kind, turns in zip(known, directions.tolist(), strict=True)]
+
+
 def kind_of(values: Doubles, observed: Bools) -> Kind:
     """Return the kind of a sensor.
 
@@ -112,17 +120,13 @@ def simple_value(kinds: Sequence[Kind | None], values: Doubles, observed: Bools)
     The last reading (or the first one after it) for a state, a place on the shorter arc for an angle, and one on the
     line for others; for a meter the last reading where the next one is smaller. NaN without a reading.
     """
-    out = interpolation(values, observed)
     state, angle, meter = (are(kinds, kind) for kind in (Kind.STATE, Kind.ANGLE, Kind.METER))
-    if (state | angle | meter).any():
+    out = interpolation(values, observed, angle if angle.any() else None)
+    if (state | meter).any():
         before, after = _neighbours(values, observed)
         last = np.where(np.isnan(before), after, before)
         kept = state[:, None] | (meter[:, None] & (after < before))
         out = np.where(kept, last, out)
-        direction = last[..., angle, :]
-        turning = np.unwrap(direction, period=TURN)
-        arc = interpolation(turning, observed[..., angle, :])
-        out[..., angle, :] = np.where(arc == turning, direction, arc % TURN)
     return out
 
 

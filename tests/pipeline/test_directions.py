@@ -1,0 +1,86 @@
+"""Wind around north in a stream without a closed form: holes are filled along the shorter arc, errors go that way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glaim_stream.angles import around
+from glaim_stream.imputers.gaussian.kinds import Kind, with_directions
+from glaim_stream.imputers.ladder import Ladder
+from glaim_stream.imputers.protocol import Imputer
+from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.pipeline.fallbacks import messages_with_fallbacks
+from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.records import read_rows
+from tests.support import STEP_MS, Record, catalogue, json_record
+
+NOW_MS = 100_000_000
+STEPS, HOLES = 60, (20, 21, 33, 41)
+NORTH = {"id": "s0", "min": 0, "max": 360}
+
+
+def wind() -> list[Record]:
+    """On one side of north and on the other, 10 to 14 degrees away, with holes."""
+    step = np.arange(STEPS)
+    degrees = np.round(np.where(step % 2 == 0, 348.0, 12.0) + 2.0 * np.sin(step), 1).tolist()
+    kept = [place for place in range(STEPS) if place not in HOLES]
+    return [
+        json_record(offset, group="g0", sensor="s0", ts=place * STEP_MS, value=degrees[place])
+        for offset, place in enumerate(kept)
+    ]
+
+
+def pipeline_of(sensor: dict[str, Any], imputer: Imputer) -> Pipeline:
+    rules = catalogue(sensors=[sensor, {"id": "s1"}], window=32, max_gap=8, revise_after=4)
+    return Pipeline(rules, {}, imputer, score_share=1.0)
+
+
+def filled_values(messages: Any) -> list[float]:
+    rows = [row for message in messages for row in read_rows(message.value).to_pylist()]
+    return [row["value"] for row in rows if row["sensor"] == "s0" and row["method"] == "interpolation"]
+
+
+@pytest.mark.parametrize("imputer", [Interpolation(), Ladder([Interpolation()])], ids=["interpolation", "ladder"])
+async def test_holes_of_wind_around_north_are_filled_near_north(imputer: Imputer) -> None:
+    pipeline = pipeline_of(NORTH, imputer)
+    windows, scores = pipeline.windows(), pipeline.scores()
+    applied = pipeline.apply(windows, wind(), now_ms=NOW_MS)
+    answers = await pipeline.query(applied.closed, applied.probes)
+    values = filled_values(pipeline.messages(pipeline.settle(scores, answers)))
+    assert len(values) >= len(HOLES)
+    assert np.abs(around(np.array(values))).max() < 15.0
+    assert [each.kinds for each in answers] == [[Kind.ANGLE, Kind.NUMBER]]
+
+
+async def test_without_limits_nothing_says_that_it_is_wind() -> None:
+    pipeline = pipeline_of({"id": "s0"}, Interpolation())
+    windows, scores = pipeline.windows(), pipeline.scores()
+    applied = pipeline.apply(windows, wind(), now_ms=NOW_MS)
+    answers = await pipeline.query(applied.closed, applied.probes)
+    assert max(filled_values(pipeline.messages(pipeline.settle(scores, answers)))) > 100.0
+    assert [each.kinds for each in answers] == [None]
+
+
+async def test_the_fallback_of_an_internal_error_knows_directions_too() -> None:
+    pipeline = pipeline_of(NORTH, Interpolation())
+    windows = pipeline.windows()
+    applied = pipeline.apply(windows, wind(), now_ms=NOW_MS)
+
+    async def broken() -> Any:
+        raise RuntimeError("a defect")
+
+    faults: list[Exception] = []
+    messages = await messages_with_fallbacks(pipeline, applied.closed, broken(), pipeline.scores(), faults.append)
+    assert [str(each) for each in faults] == ["a defect"]
+    assert np.abs(around(np.array(filled_values(messages)))).max() < 15.0
+
+
+def test_what_the_catalogue_declares_comes_before_what_the_form_recognised() -> None:
+    turns = np.array([True, False])
+    assert with_directions([Kind.NUMBER, Kind.STATE], turns) == [Kind.ANGLE, Kind.STATE]
+    assert with_directions([Kind.NUMBER, Kind.STATE], None) == [Kind.NUMBER, Kind.STATE]
+    assert with_directions(None, turns) == [Kind.ANGLE, Kind.NUMBER]
+    assert with_directions(None, None) is None
