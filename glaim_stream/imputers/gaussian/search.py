@@ -36,7 +36,8 @@ class Constants:
     default_shrinkage, default_ridge: where the search begins.
     shrinkages, ridges: the values that are tried.
     distances, default_distance: the same of two sensors or more. In whole windows the search begins with 0.
-    most_rows_per_cell: training rows of all groups, for each cell of a whole window, below which a distance is tried.
+    most_rows_per_cell: training rows of independent groups, for each cell of a whole window, below which a distance is
+        tried.
     few_rows: shrinkage, ridge and distance where there are too few rows for a search.
     training_windows: most windows whose moments are taken.
     search_windows, weight_windows: validation windows for shrinkage and ridge, and for everything else, at most.

@@ -11,6 +11,8 @@ Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
+_COMPARED_GROUPS = 64
+
 
 @dataclass(frozen=True)
 class Windows:
@@ -71,6 +73,28 @@ class Series:
         usual = np.array([np.median(each[each > 0]) if (each > 0).any() else 1.0 for each in deviation.T])
         unit: Doubles = np.where(deviation > 0, deviation, usual)
         return unit
+
+    def independent_groups(self) -> float:
+        """The number of independent groups whose rows would tell as much of covariances as these, from 1 to g.
+
+        Products of two cells in two groups with the correlation r have the correlation r². So the mean over g groups
+        varies as much as one over g / (1 + (g - 1) r²) independent ones, with the mean r² of all pairs and sensors.
+        """
+        groups = len(self.values)
+        if groups == 1:
+            return 1.0
+        some = slice(None, None, -(-groups // _COMPARED_GROUPS))
+        seen = self.observed[some].transpose(1, 0, 2).astype(np.float64)
+        values = self.values[some].transpose(1, 0, 2)
+        mean = (values * seen).sum(axis=2) / np.maximum(seen.sum(axis=2), 1.0)
+        off = (values - mean[:, :, None]) * seen
+        together = off**2 @ seen.transpose(0, 2, 1)  # of each group, where the other one was observed too
+        squares = together * together.transpose(0, 2, 1)
+        products = (off @ off.transpose(0, 2, 1)) ** 2
+        known = (squares > 0.0) & ~np.eye(len(off[0]), dtype=np.bool_)
+        if not known.any():
+            return float(groups)
+        return groups / (1.0 + (groups - 1) * float(np.mean(products[known] / squares[known])))
 
     def windows(self, steps: int, most: int) -> Windows:
         """Windows at even distances, about `most` of all groups together, without those that observed nothing."""

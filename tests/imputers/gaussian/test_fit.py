@@ -186,6 +186,17 @@ def test_what_sensors_share_is_not_reduced_where_it_is_known_well() -> None:
     assert set(fitted(series(4_000)[:, :1]).report.distance.values()) == {0.0}, "one sensor shares nothing"
 
 
+def test_rows_of_groups_that_move_together_count_once() -> None:
+    rng = np.random.default_rng(6)
+    alone = np.lib.stride_tricks.sliding_window_view(rng.normal(size=(12, 30, 403)), 4, axis=2).sum(axis=3)
+    together = alone[:1] + 0.01 * rng.normal(size=alone.shape)  # 0.4 rows a cell instead of 5
+    distances = [
+        fitted(values, only_numbers=True, only_plain=True, training_rows=320).report.distance[PLAIN]
+        for values in (together, alone)
+    ]
+    assert distances[0] > distances[1] == 0.0
+
+
 @pytest.mark.parametrize("case", ["blocks", "random"])
 def test_two_windows_of_rows_are_enough_to_beat_interpolation(case: str) -> None:
     rng = np.random.default_rng(10)
