@@ -49,3 +49,18 @@ def means(sums: Sums, count: NDArray[np.integer], single: Doubles, directions: B
         degrees = np.round(np.rad2deg(np.angle(sums)) % TURN, _DIGITS) % TURN
         found = np.where(directions, degrees, found)
     return np.where(count == 1, single, found)
+
+
+def mean_of_each(values: Doubles, step: NDArray[np.int64], steps: int, directions: Bools | None) -> Doubles:
+    """Return for each reading the mean of all readings of its step, float64 [n].
+
+    Args:
+        values: float64 [n], in order of arrival.
+        step: int64 [n], from 0 on.
+        steps: number of them.
+        directions: bool [n], as for `addends`.
+    """
+    parts = addends(values, directions)
+    sums = np.zeros(steps, parts.dtype)
+    np.add.at(sums, step, parts)
+    return means(sums[step], np.bincount(step, minlength=steps)[step], values, directions)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from glaim_stream.audit.arrivals import Arrivals
 from glaim_stream.audit.keys import Bools, Ints, Keys, run_starts
 from glaim_stream.decode.readings import Readings
-from glaim_stream.step_means import addends, means
+from glaim_stream.step_means import mean_of_each
 
 _WARM_UP_READINGS = 1000
 
@@ -61,13 +61,10 @@ def expected_rows(arrivals: Arrivals, keys: Keys) -> Expected:
     mean = columns.mean[readings.model[order][start]]
     # One by one in order of arrival, as the windows do: reduceat would add pairwise, with other last bits.
     turning = columns.direction[readings.model, readings.sensor] if columns.direction.any() else None
-    parts = addends(readings.value, turning)
-    sums = np.zeros(len(start), parts.dtype)
-    np.add.at(sums, np.searchsorted(key[start], unsorted), parts)
-    mean_value = means(sums, count, value[start], None if turning is None else turning[order][start])
+    means = mean_of_each(readings.value, np.searchsorted(key[start], unsorted), len(start), turning)[order][start]
     return Expected(
         key[start],
-        np.where(mean, mean_value, value[last]),
+        np.where(mean, means, value[last]),
         mean,
         np.minimum.reduceat(offset, start),
         np.maximum.reduceat(offset, start),

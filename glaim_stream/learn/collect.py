@@ -19,7 +19,7 @@ from glaim_stream.errors import ModelError
 from glaim_stream.health.series import Series as HealthSeries
 from glaim_stream.imputers.gaussian.series import Series
 from glaim_stream.learn.stuck import stuck_cells
-from glaim_stream.step_means import addends, means
+from glaim_stream.step_means import mean_of_each
 from glaim_stream.stray_times import stray_times
 from glaim_stream.vocabulary import Quality
 from glaim_stream.windows.doubtful_series import doubtful_cells
@@ -144,10 +144,7 @@ class Collector:
         if self._model.bucket == "mean":
             turning = np.array(self._model.directions)
             turned = turning[cell[recent] % sensors] if turning.any() else None
-            parts = addends(value, turned)
-            sums = np.zeros(count.size, parts.dtype)
-            np.add.at(sums, flat, parts)
-            values.reshape(-1)[flat] = means(sums[flat], count.reshape(-1)[flat], value, turned)
+            values.reshape(-1)[flat] = mean_of_each(value, flat, count.size, turned)
         else:
             values.reshape(-1)[flat] = value  # numpy keeps the last of repeated assignments, which is the latest
         observed = count > 0

@@ -29,7 +29,7 @@ from glaim_stream.files.stamps import stamps
 from glaim_stream.files.table import read_table as read_file
 from glaim_stream.files.times import times_of as times_in
 from glaim_stream.files.zones import utc, zone_column
-from glaim_stream.step_means import addends, means
+from glaim_stream.step_means import mean_of_each
 from glaim_stream.stray_times import stray_times
 from glaim_stream.times import EARLIEST_MS, LATEST_MS
 from glaim_stream.windows.doubtful_series import doubtful_cells
@@ -223,11 +223,7 @@ def _settled(
     """
     values = np.full(size, np.nan, np.float32)
     if bucket == "mean":
-        wide = numbers.astype(np.float64)
-        parts = addends(wide, directions)
-        sums = np.zeros(size, parts.dtype)
-        np.add.at(sums, place, parts)
-        values[place] = means(sums[place], np.bincount(place, minlength=size)[place], wide, directions)
+        values[place] = mean_of_each(numbers.astype(np.float64), place, size, directions)
     else:
         values[place] = numbers  # of several assignments numpy leaves the last one behind
     return values
