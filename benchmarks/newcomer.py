@@ -8,9 +8,9 @@ the windows that end in the next 48 hours, beside interpolation, last value and 
 years. All fill the same hidden cells of these 48 hours, among a window's newest 16 steps, which the network emits.
 Errors are mean absolute ones in deviations of each sensor. Before two windows of rows, 192 hours, interpolation fills.
 
-A worker blends the form with interpolation by their recent errors: `blend` does so, with weights that know no error at
-the form's first step and learn from the worker's own probes afterwards; `learned` is the form alone. A worker also
-tries a form before it places it, from three windows on, which is not done here.
+A worker blends the form with interpolation by their recent errors: `blend` does so, with the worker's own probes since
+the first form was placed, which the forms of 2, 4 and 8 windows answered in their turn as a worker's do; `learned` is
+the form alone. A worker also tries a form before it places it, from three windows on, which is not done here.
 
 A point takes 15 to 30 s, most of which are the network's. Each is kept in build/newcomer.jsonl, so that an interrupted
 run of the same commit continues.
@@ -25,7 +25,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy is imported: one c
 import argparse
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +48,15 @@ from glaim_stream.learn.trial import MOST_WINDOWS
 from glaim_stream.models.contract import Contract, read_contract
 from glaim_stream.windows.probes import age_class, gap_ages, places
 from training import closed_form
+from training.closed_form import TimedFill
 from training.config import data_path, read
-from training.data.series import split
+from training.data.series import Floats, split
 from training.data.tables import load
 from training.edge.experts import Weights, expert_weights
 from training.edge.sources import scale_of
 
 HOURS = (12, 24, 48, 96, 192, 240, 288, 384, 480, 576, 720)
+_PLACED = (2, 4, 8)  # windows of rows at which a worker learns
 _SCORED_HOURS = 48
 _METHODS = ("blend", "learned", "interpolation", "last_value", "network")
 _FOLDER, _CONFIG = Path("model_repo/beijing-air"), Path("training/configs/beijing-air.toml")
@@ -82,15 +85,37 @@ def windows_after(series: Series, hour: int, contract: Contract) -> Windows:
     return padded.rows(hour + 1, hour + steps + _SCORED_HOURS).windows(steps, MOST_WINDOWS)
 
 
-def weights_after(series: Series, hour: int, contract: Contract, form: ClosedForm) -> dict[int, Weights]:
-    """Weights of the experts in each of the hours to come, by row of the series; probes begin with the first hour."""
+def in_turn(fills: Mapping[int, TimedFill], series: Series) -> TimedFill:
+    """Let each window be filled by the newest form that was placed before its newest step, given by hour."""
+    hours = sorted(fills)
+    since_ms = series.start_ms + np.array(hours) * series.step_ms
+
+    def fill(values: Floats, observed: Bools, end_ms: Ints) -> Floats:
+        form, filled = np.searchsorted(since_ms, end_ms, side="right") - 1, np.empty_like(values)
+        for each in np.unique(form).tolist():
+            rows = form == each
+            filled[rows] = fills[hours[each]](values[rows], observed[rows], end_ms[rows])
+        return filled
+
+    return fill
+
+
+def weights_after(series: Series, hour: int, contract: Contract, forms: Mapping[int, ClosedForm]) -> dict[int, Weights]:
+    """Weights of the experts in each of the hours to come, by row of the series.
+
+    Args:
+        series: from its first reading on.
+        hour: at which the newest form is placed.
+        contract: of the model.
+        forms: by the hour at which each is placed; the probes begin with the first one.
+    """
     known = series.rows(0, hour + _SCORED_HOURS)
     scale = scale_of(contract)
     values = scale.apply(np.where(known.observed, known.values, np.nan))
     names = tuple(f"station-{number}" for number in range(len(values)))
-    closed = closed_form.fill_of(form, scale)
+    closed = in_turn({each: closed_form.fill_of(form, scale) for each, form in forms.items()}, series)
     steps = np.arange(hour, known.steps)
-    return expert_weights(values, contract.window, names, None, steps, closed, known.times_ms, hour)
+    return expert_weights(values, contract.window, names, None, steps, closed, known.times_ms, min(forms))
 
 
 def blended(
@@ -111,14 +136,15 @@ def blended(
 
 
 def errors_at(
-    series: Series, hour: int, contract: Contract, network: torch.jit.ScriptModule, form: ClosedForm | None
+    series: Series, hour: int, contract: Contract, network: torch.jit.ScriptModule, forms: Mapping[int, ClosedForm]
 ) -> dict[str, Sums]:
-    """Sums of the errors in deviations, by case and method."""
+    """Sums of the errors in deviations, by case and method; `forms` by the hour at which each is placed."""
     windows, emitted = windows_after(series, hour, contract), contract.emitted_steps
     times_ms = windows.end_ms[:, None] - series.step_ms * np.arange(contract.window - 1, -1, -1)
     unseen = (times_ms >= series.start_ms + hour * series.step_ms)[:, None, :]
     unit = np.array([sensor.std for sensor in contract.sensors])[:, None]
-    weights = {} if form is None else weights_after(series, hour, contract, form)
+    form = forms.get(hour)
+    weights = weights_after(series, hour, contract, forms) if forms else {}
     row = (windows.end_ms - series.start_ms) // series.step_ms
     found = {}
     for case in CASES:
@@ -153,10 +179,15 @@ def measured(hours: tuple[int, ...], starts: int, kept: Points) -> dict[str, dic
     found: dict[str, list[dict[str, Sums]]] = {str(hour): [] for hour in hours}
     for begin in begins:
         series = whole.rows(begin, whole.steps)
+        form_at = lru_cache(partial(_form, series, contract=contract))
         for hour in hours:
 
-            def point(series: Series = series, hour: int = hour) -> dict[str, Sums]:
-                return errors_at(series, hour, contract, network, _form(series.rows(0, hour), contract))
+            def point(
+                series: Series = series, hour: int = hour, form_at: Callable[[int], ClosedForm] = form_at
+            ) -> dict[str, Sums]:
+                placed = [contract.window * windows for windows in _PLACED]
+                forms = {each: form_at(each) for each in (*placed, hour) if placed[0] <= each <= hour}
+                return errors_at(series, hour, contract, network, forms)
 
             found[str(hour)].append(kept.get(begin, hour, point))
     return {hour: {case: _means([part[case] for part in parts]) for case in CASES} for hour, parts in found.items()}
@@ -186,9 +217,8 @@ class Points:
         return self._found[key]
 
 
-def _form(seen: Series, contract: Contract) -> ClosedForm | None:
-    if seen.steps < 2 * contract.window:
-        return None
+def _form(series: Series, hour: int, contract: Contract) -> ClosedForm:
+    seen = series.rows(0, hour)
     return fit(
         seen.values, seen.observed, start_ms=seen.start_ms, step_ms=seen.step_ms, sensors=contract.sensor_ids,
         steps=contract.window, timezone="Asia/Shanghai",
