@@ -19,7 +19,7 @@ PLAIN, PROFILE, LOGARITHM, BOTH, BY_WINDOW = "plain", "profile", "logarithm", "l
 _FULL_PERIODS = 3
 _LEAST_RATIO = 1.5  # of largest to smallest value; below, a logarithm is a line
 _UNLIKE = 3.0  # times that the deviations of two groups differ before every window has its own scale
-_TINY = 1e-6  # of a constant sensor's value, taken as its scale
+_TINY = 1e-6  # of a constant sensor's value, or of 1 where that is 0, taken as its scale
 _CALM_SHARE = 0.005  # of training windows that are calmer than the calmest that counts
 
 
@@ -67,7 +67,7 @@ def _scaled(logarithm: Bools, windows: Windows) -> tuple[Transform, bool]:
     for sensor in range(len(unit)):
         rows = np.flatnonzero(valid[:, sensor])
         seen = values[:, sensor][windows.observed[:, sensor]]
-        scale[sensor] = max(_TINY * np.abs(seen).max(initial=0.0), 1e-300) if len(seen) else 1.0
+        scale[sensor] = max(_TINY * (np.abs(seen).max() or 1.0), 1e-300) if len(seen) else 1.0
         if not len(rows) or not own[rows, sensor].any():
             continue
         groups, place = np.unique(windows.group[rows], return_inverse=True)

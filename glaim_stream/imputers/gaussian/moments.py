@@ -90,7 +90,7 @@ class Moments:
         self._by_sensor[shrinkage] = by_sensor
         floor = ridge * by_sensor.repeat(self.steps)
         if shrinkage not in self._clipped and not _is_positive(mixed + np.diag(floor / 2)):
-            self._clipped[shrinkage] = _without_negative_eigenvalues(mixed)
+            self._clipped[shrinkage] = _without_negative_eigenvalues(mixed, self.sensors)
         matrix = kept_apart(self._clipped.get(shrinkage, mixed), self.sensors, distance)
         return (matrix + np.diag(floor)).astype(np.float32).astype(np.float64)
 
@@ -196,7 +196,17 @@ def _is_positive(matrix: Doubles) -> bool:
     return True
 
 
-def _without_negative_eigenvalues(matrix: Doubles) -> Doubles:
-    value, vector = np.linalg.eigh(matrix)
+def _without_negative_eigenvalues(matrix: Doubles, sensors: int) -> Doubles:
+    """Return the matrix [D, D] with eigenvalues of 0 or more.
+
+    Sensors without moments, which share nothing with others, stay as they are. Rounding errors would link them, and
+    what was constant in training may later be a billion scales away.
+    """
+    blocks = matrix.reshape(sensors, -1, sensors, matrix.shape[0] // sensors)
+    linked = (blocks != 0.0).any(axis=(1, 3)).sum(axis=1) > 1
+    cells = np.flatnonzero(linked.repeat(blocks.shape[1])) if linked.any() else np.arange(len(matrix))
+    value, vector = np.linalg.eigh(matrix[np.ix_(cells, cells)])
     clipped = (vector * np.maximum(value, 0.0)) @ vector.T
-    return np.asarray((clipped + clipped.T) / 2, np.float64)
+    out = matrix.copy()
+    out[np.ix_(cells, cells)] = (clipped + clipped.T) / 2
+    return out

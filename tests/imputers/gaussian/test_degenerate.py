@@ -36,6 +36,28 @@ def test_a_constant_sensor_is_filled_by_its_constant_and_followed_once_it_moves(
     assert (answer.deviation[:, 3, -1] > 0).all()
 
 
+@pytest.mark.parametrize("woken", [0.3, -1e9, 1e250])
+@pytest.mark.parametrize("readings", [STEPS, 5])
+def test_a_sensor_that_was_always_0_in_training_changes_no_other_sensor_once_it_moves(
+    woken: float, readings: int
+) -> None:
+    rows = 120  # so few that moments of pairs of cells, with holes, have negative eigenvalues
+    values = with_sensor(series(rows), np.array(0.0))
+    observed = holes(values.shape, 0.4)
+    form = fitted(np.where(observed, values, 0.0), observed).form
+    cut, end_ms = windows(values)
+    seen = holes(cut.shape)
+    seen[:, :, -3:-1] = False
+    seen[:, 3, :-readings] = False
+    moved = cut.copy()
+    moved[:, 3] = woken
+    if readings < STEPS:
+        moved[:, 3, -1] = 0.0
+    calm, found = form.fill(cut, seen, end_ms), form.fill(moved, seen, end_ms)
+    np.testing.assert_allclose(found.mean[:, :3], calm.mean[:, :3], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.deviation[:, :3], calm.deviation[:, :3], rtol=1e-9)
+
+
 def test_a_copy_is_filled_to_a_millionth_of_its_scale() -> None:
     values = series()
     values = with_sensor(values, values[:, :1] * 1.8 + 32.0)

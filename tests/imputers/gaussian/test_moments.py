@@ -143,3 +143,16 @@ def test_a_distance_reduces_what_sensors_share_and_leaves_each_ones_own_past() -
     np.testing.assert_allclose(apart[:T, T:], 0.7 * near[:T, T:], rtol=1e-6)
     np.testing.assert_array_equal(apart[:T, :T], near[:T, :T])
     assert np.linalg.eigvalsh(apart).min() > 0
+
+
+def test_a_constant_sensor_shares_nothing_where_negative_eigenvalues_are_taken_out() -> None:
+    rng = np.random.default_rng(9)
+    values = np.cumsum(rng.normal(size=(30, 4, 12)), axis=2)
+    values[:, 2] = 5.0
+    moments = Moments(4, 12)
+    moments.add(values, rng.random(values.shape) < 0.5)
+    found = moments.covariance(shrinkage=0.1, ridge=1e-4).reshape(4, 12, 4, 12)
+    assert np.linalg.eigvalsh(found.reshape(48, 48)).min() < 2e-4 * np.diagonal(found.reshape(48, 48)).mean(), "clipped"
+    for other in (0, 1, 3):
+        assert not found[2, :, other].any()
+        assert not found[other, :, 2].any()
