@@ -199,14 +199,14 @@ def _is_positive(matrix: Doubles) -> bool:
 def _without_negative_eigenvalues(matrix: Doubles, sensors: int) -> Doubles:
     """Return the matrix [D, D] with eigenvalues of 0 or more.
 
-    Sensors without moments, which share nothing with others, stay as they are. Rounding errors would link them, and
-    what was constant in training may later be a billion scales away.
+    Sensors that share nothing with others still do not. Rounding errors would link them, and what was constant in
+    training may later be a billion scales away.
     """
-    blocks = matrix.reshape(sensors, -1, sensors, matrix.shape[0] // sensors)
-    linked = (blocks != 0.0).any(axis=(1, 3)).sum(axis=1) > 1
-    cells = np.flatnonzero(linked.repeat(blocks.shape[1])) if linked.any() else np.arange(len(matrix))
-    value, vector = np.linalg.eigh(matrix[np.ix_(cells, cells)])
+    value, vector = np.linalg.eigh(matrix)
     clipped = (vector * np.maximum(value, 0.0)) @ vector.T
-    out = matrix.copy()
-    out[np.ix_(cells, cells)] = (clipped + clipped.T) / 2
-    return out
+    shape = (sensors, len(matrix) // sensors, sensors, len(matrix) // sensors)
+    linked = (matrix.reshape(shape) != 0.0).any(axis=(1, 3))
+    alone = (linked & ~np.eye(sensors, dtype=np.bool_)).sum(axis=1) == 0
+    apart = (alone[:, None] | alone) & ~np.eye(sensors, dtype=np.bool_)
+    together = np.where(apart[:, None, :, None], 0.0, ((clipped + clipped.T) / 2).reshape(shape))
+    return np.asarray(together.reshape(matrix.shape), np.float64)

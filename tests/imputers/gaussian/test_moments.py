@@ -156,3 +156,15 @@ def test_a_constant_sensor_shares_nothing_where_negative_eigenvalues_are_taken_o
     for other in (0, 1, 3):
         assert not found[2, :, other].any()
         assert not found[other, :, 2].any()
+
+
+def test_a_sensor_that_was_never_seen_with_the_others_has_no_negative_eigenvalues_either() -> None:
+    rng = np.random.default_rng(9)
+    values = np.cumsum(rng.normal(size=(30, 3, 12)), axis=2)
+    observed = rng.random(values.shape) < 0.5
+    observed[:15, 2] = observed[15:, :2] = False
+    moments = Moments(3, 12)
+    moments.add(values, observed)
+    found = moments.covariance(shrinkage=0.1, ridge=1e-4)
+    assert np.linalg.eigvalsh(found).min() > 0
+    assert not found.reshape(3, 12, 3, 12)[2, :, :2].any()
