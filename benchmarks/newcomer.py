@@ -12,7 +12,7 @@ A worker blends the form with interpolation by their recent errors: `blend` does
 the first form was placed, which the forms of 2, 4 and 8 windows answered in their turn as a worker's do; `learned` is
 the form alone. A worker also tries a form before it places it, from three windows on, which is not done here.
 
-A point takes 15 to 30 s, most of which are the network's. Each is kept in build/newcomer.jsonl, so that an interrupted
+A point takes 20 to 80 s, of the fits and the network. Each is kept in build/newcomer.jsonl, so that an interrupted
 run of the same commit continues.
 """
 

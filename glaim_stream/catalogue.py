@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import yaml
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from glaim_stream.angles import are_circles
@@ -165,9 +166,10 @@ class Model(_Strict):
         return steps
 
     @property
-    def directions(self) -> list[bool]:
-        """Which sensors' readings are directions in degrees."""
-        return [sensor.is_direction for sensor in self.sensors]
+    def directions(self) -> NDArray[np.bool_] | None:
+        """Which sensors' readings are directions in degrees, bool [C]; None: none is."""
+        found = np.array([sensor.is_direction for sensor in self.sensors])
+        return found if found.any() else None
 
     @property
     def step_ms(self) -> int:

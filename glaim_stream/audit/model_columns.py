@@ -32,8 +32,8 @@ class ModelColumns:
         self.resolution = np.zeros((len(models), self.width))  # 0: values are not rounded
         for row, model in enumerate(models):
             self.cadence[row, : len(model.sensors)] = model.cadences
-            self.direction[row, : len(model.sensors)] = model.directions
             table = SensorTable.of(model, contracts.get(model.name))
+            self.direction[row, : len(model.sensors)] = False if table.directions is None else table.directions
             self.resolution[row, : len(model.sensors)] = table.resolution
         self._model_of_group = np.empty(0, np.int64)
         self._sensor_rows = [{sensor: row for row, sensor in enumerate(model.sensor_ids)} for model in models]

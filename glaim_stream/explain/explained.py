@@ -12,7 +12,7 @@ from glaim_stream.explain.estimates import Estimate
 from glaim_stream.explain.parts import Answers, Parts, of_baseline, of_form, of_network
 from glaim_stream.imputers.closed_form import version_of
 from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.gaussian.kinds import Kind
+from glaim_stream.imputers.gaussian.kinds import Kind, with_directions
 from glaim_stream.output.repair import bands, publishable
 from glaim_stream.output.sensor_tables import SensorTable
 from glaim_stream.vocabulary import METHODS, Method
@@ -71,8 +71,8 @@ class Means:
 
     def is_direction(self, sensor: int) -> bool:
         """Whether the sensor is a direction in degrees, by the catalogue or the closed form."""
-        declared = self.table.directions is not None and bool(self.table.directions[sensor])
-        return declared or (self.form is not None and self.form.kinds[sensor] is Kind.ANGLE)
+        kinds = with_directions(None if self.form is None else self.form.kinds, self.table.directions)
+        return kinds is not None and kinds[sensor] is Kind.ANGLE
 
 
 def explain_published(row: Row, window: Estimate, sensor: int, means: Means) -> Explained:

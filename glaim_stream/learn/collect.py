@@ -142,8 +142,8 @@ class Collector:
         value = value[recent]
         values, count = np.zeros(shape), np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
         if self._model.bucket == "mean":
-            turning = np.array(self._model.directions)
-            turned = turning[cell[recent] % sensors] if turning.any() else None
+            directions = self._model.directions
+            turned = None if directions is None else directions[cell[recent] % sensors]
             values.reshape(-1)[flat] = mean_of_each(value, flat, count.size, turned)
         else:
             values.reshape(-1)[flat] = value  # numpy keeps the last of repeated assignments, which is the latest

@@ -49,7 +49,7 @@ class SensorTable:
         keep_sign = np.array([sensor.keep_sign for sensor in model.sensors])
         bare = cls(
             limits[:, 0], limits[:, 1], np.array(resolution), np.array(max_interval), model.window, None, {}, trained,
-            keep_sign, np.array(model.directions) if any(model.directions) else None,
+            keep_sign, model.directions,
         )  # fmt: skip
         return bare.with_intervals(contract)
 

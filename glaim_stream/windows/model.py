@@ -78,7 +78,7 @@ class ModelWindows:
             model.window,
             self._ahead,
             mean=model.bucket == "mean",
-            directions=np.array(model.directions) if any(model.directions) else None,
+            directions=model.directions,
             offsets_back=error_steps(
                 scored=sampling is not None or judges_health,
                 judged=self._by_blocks,
@@ -367,9 +367,10 @@ class ModelWindows:
 
 def _directions(model: Model, trained_range: Range | None) -> NDArray[np.bool_] | None:
     """The sensors [C] that are directions in degrees, by their limits or by their training's range; None: none is."""
-    found = np.array(model.directions)
-    if trained_range is not None:
-        found |= are_circles(*trained_range)
+    if trained_range is None:
+        return model.directions
+    found = are_circles(*trained_range)
+    found = found if model.directions is None else found | model.directions
     return found if found.any() else None
 
 

@@ -120,9 +120,9 @@ def fit(
     phase = phase_for(step_ms, timezone)
     lookback = -steps if training_rows is None else steps // 2
     validation = _validation(series, cut, lookback, steps, kinds)
-    independent_rows = training.independent_groups() * cut
-    scarce = independent_rows < CONSTANTS.most_rows_per_cell * len(sensors) * span
-    distances = CONSTANTS.distances if len(sensors) > 1 and (span < steps or scarce) else (0.0,)
+    few = CONSTANTS.most_rows_per_cell * len(sensors) * span
+    shared = len(sensors) > 1 and (span < steps or training.independent_groups() * cut < few)
+    distances = CONSTANTS.distances if shared else (0.0,)
     transformed = transforms(training, windows, phase, are(kinds, Kind.METER))
 
     def attempt(kinds: tuple[Kind, ...], validation: Validation | None, before: _Attempt | None = None) -> _Attempt:

@@ -84,17 +84,17 @@ class Series:
         if groups == 1:
             return 1.0
         some = slice(None, None, -(-groups // _COMPARED_GROUPS))
-        seen = self.observed[some].transpose(1, 0, 2).astype(np.float64)
-        values = self.values[some].transpose(1, 0, 2)
-        mean = (values * seen).sum(axis=2) / np.maximum(seen.sum(axis=2), 1.0)
-        off = (values - mean[:, :, None]) * seen
-        together = off**2 @ seen.transpose(0, 2, 1)  # of each group, where the other one was observed too
-        squares = together * together.transpose(0, 2, 1)
-        products = (off @ off.transpose(0, 2, 1)) ** 2
-        known = (squares > 0.0) & ~np.eye(len(off[0]), dtype=np.bool_)
-        if not known.any():
-            return float(groups)
-        return groups / (1.0 + (groups - 1) * float(np.mean(products[known] / squares[known])))
+        found = []
+        for sensor in range(self.values.shape[1]):  # one by one, which takes little memory
+            values, seen = self.values[some, sensor], self.observed[some, sensor].astype(np.float64)
+            mean = (values * seen).sum(axis=1) / np.maximum(seen.sum(axis=1), 1.0)
+            off = (values - mean[:, None]) * seen
+            together = off**2 @ seen.T  # of each group, where the other one was observed too
+            squares = together * together.T
+            known = (squares > 0.0) & ~np.eye(len(off), dtype=np.bool_)
+            found.append((off @ off.T)[known] ** 2 / squares[known])
+        every = np.concatenate(found)
+        return groups / (1.0 + (groups - 1) * float(every.mean())) if len(every) else float(groups)
 
     def windows(self, steps: int, most: int) -> Windows:
         """Windows at even distances, about `most` of all groups together, without those that observed nothing."""

@@ -50,7 +50,9 @@ def test_the_entry_keeps_the_bucket_of_the_training(tmp_path: Path, bucket: str)
 
 def test_directions_have_the_limits_that_mark_them(tmp_path: Path) -> None:
     (tmp_path / "groups.yaml").write_text(entry(contract(["flow", "wind"], unit="deg"), ["mine"], "mean", ("wind",)))
-    assert read_catalogue(tmp_path / "groups.yaml").models[0].directions == [False, True]
+    found = read_catalogue(tmp_path / "groups.yaml").models[0].directions
+    assert found is not None
+    assert found.tolist() == [False, True]
 
 
 def test_each_sensor_has_a_comment_with_its_range_in_training() -> None:
