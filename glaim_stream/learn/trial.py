@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from glaim_stream.angles import differences
 from glaim_stream.imputers.baselines import interpolation
 from glaim_stream.imputers.gaussian.fit import rows_needed
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.gaussian.hiding import CASES, hidden_cells
-from glaim_stream.imputers.gaussian.kinds import carried_value
+from glaim_stream.imputers.gaussian.kinds import Kind, are, carried_value
 from glaim_stream.imputers.gaussian.report import INTERPOLATION, LAST_VALUE
 from glaim_stream.imputers.gaussian.series import Series
 
@@ -40,7 +41,8 @@ def errors_of(forms: Mapping[str, ClosedForm], series: Series, held: int, steps:
 
     Windows may begin before these rows, but no cell is hidden there. All methods are scored at the same cells. Where a
     form declines, interpolation fills, as in the stream. States, directions, and meters that are reset in a window do
-    not count, unless there is nothing else: half a valve has the smaller squared error, and means nothing.
+    not count, unless there is nothing else: half a valve has the smaller squared error, and means nothing. Directions
+    are then filled and scored by the shorter way.
 
     Args:
         forms: by the name of the method; the first one knows the sensors' kinds.
@@ -55,11 +57,12 @@ def errors_of(forms: Mapping[str, ClosedForm], series: Series, held: int, steps:
     first = next(iter(forms.values()), None)
     apart = None if first is None else first.unmixable(windows.values, windows.observed)
     counted = np.True_ if apart is None or apart.all() else ~apart[:, :, None]
+    direction = np.zeros(windows.values.shape[1], np.bool_) if first is None else are(first.kinds, Kind.ANGLE)
     errors: Errors = {name: {} for name in (*forms, INTERPOLATION, LAST_VALUE)}
     for case in CASES:
         hidden = hidden_cells(case, windows.observed) & (times_ms >= since_ms)[:, None, :]
         seen = windows.observed & ~hidden
-        last, line = carried_value(windows.values, seen), interpolation(windows.values, seen)
+        last, line = carried_value(windows.values, seen), interpolation(windows.values, seen, direction)
         scored = hidden & np.isfinite(last) & counted
         if not scored.any():
             continue
@@ -68,7 +71,8 @@ def errors_of(forms: Mapping[str, ClosedForm], series: Series, held: int, steps:
             mean = form.fill(windows.values, seen, windows.end_ms, with_deviation=False).mean
             answers[name] = np.where(np.isfinite(mean), mean, line)
         for name, answer in answers.items():
-            errors[name][case] = float(np.mean(np.square((answer - windows.values) / unit)[scored]))
+            off = differences(answer, windows.values, direction[:, None]) / unit
+            errors[name][case] = float(np.mean(np.square(off)[scored]))
     return errors
 
 

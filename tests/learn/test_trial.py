@@ -81,6 +81,15 @@ def test_states_and_directions_do_not_count_unless_there_is_nothing_else(form: C
     assert errors_of({"new": both}, series(), HELD, WINDOW)["last value"].keys() == known.keys()
 
 
+def test_a_series_of_directions_alone_is_scored_by_the_shorter_way(form: ClosedForm) -> None:
+    vanes = dataclasses.replace(form, kinds=(Kind.ANGLE, Kind.ANGLE))
+    drift = np.cumsum(np.random.default_rng(2).normal(size=VALUES.shape) * 5.0, axis=2) % 360.0
+    assert np.abs(np.diff(drift[:, :, -HELD:])).max() > 300.0  # one runs through 360 where nothing is known
+    found = errors_of({"new": vanes}, series(drift), HELD, WINDOW)
+    assert found["new"] == pytest.approx(found["interpolation"])
+    assert found["new"]["random"] < found["last value"]["random"] < 0.1
+
+
 def test_better_means_a_lower_geometric_mean_over_the_cases() -> None:
     errors = {"a": {"x": 0.1, "y": 10.0}, "b": {"x": 1.0, "y": 2.0}, "none": {}}
     assert better(errors, "a", "b")
