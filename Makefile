@@ -107,7 +107,7 @@ prove-gpu: setup  ## on a machine with a GPU and Docker: prove what could not be
 
 lock: setup  ## compile requirements/*.txt anew from pyproject.toml
 	$(COMPILE) pyproject.toml -o requirements/core.txt
-	$(COMPILE) $(addprefix --extra ,local training tune curves brokers tables dev) pyproject.toml -o requirements/dev.txt
+	$(COMPILE) $(addprefix --extra ,local training tune curves brokers tables simple dev) pyproject.toml -o requirements/dev.txt
 	$(COMPILE) requirements/serving.in -o requirements/serving.txt
 	$(COMPILE) requirements/build.in -o requirements/build.txt
 	$(COMPILE) --extra training --constraint requirements/dev.txt pyproject.toml -o requirements/training.txt

@@ -8,6 +8,7 @@
     python -m training.benchmark --tables draws --only Illness/random/0.1        its weights on other draws of the gaps
     python -m training.benchmark closed-form                    the closed form: seconds a data set, no training
     python -m training.benchmark cascade --only Illness --d-model 64             GLAIM over the closed form
+    python -m training.benchmark simple --only Illness          imputers that need no network
     python -m training.benchmark --peers --only Illness/block/0.3 --minutes 10   imputers of PyPOTS on the same gaps
 
 A cell is named data set/pattern/rate/variant; the variant is `full` or an ablation (no_staglo, no_sacoref, no_prior,
@@ -158,6 +159,19 @@ def _command(cell: Cell, given: argparse.Namespace, until: float) -> list[str]:
     return [*arguments, *(["--again"] if given.again else [])]
 
 
+def simple(arguments: Sequence[str]) -> int:
+    """Run the command of the imputers that need no network.
+
+    Raises:
+        ConfigError: their libraries are not installed.
+    """
+    try:
+        from training.benchmark.simple import command
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{error.name} is not installed: pip install 'glaim-stream[simple]'") from error
+    return command.main(arguments)
+
+
 @exits_with_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return 0, 1 if a cell failed, 2 for bad input, 130 or 143 when stopped."""
@@ -166,6 +180,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return closed_form.main(words[1:])
     if words[:1] == ["cascade"]:
         return cascade.main(words[1:])
+    if words[:1] == ["simple"]:
+        return simple(words[1:])
     given = parser().parse_args(words)
     given.results = lines.file_in(given.results)
     keep_memory()

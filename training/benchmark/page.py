@@ -7,6 +7,7 @@ from pathlib import Path
 
 from training.benchmark import cell_table, draws, efficiency, form_means, lines, peers_table, stability, studies, tables
 from training.benchmark.lines import Line
+from training.benchmark.simple import table as simple_table
 
 INTRODUCTION = """# The paper's tables, with our own numbers beside them
 
@@ -65,7 +66,7 @@ def text(found: Sequence[Line], folder: Path) -> str:
 
     Args:
         found: The lines of paper.jsonl.
-        folder: Holds the lines of draws, peers, stability and efficiency.
+        folder: Holds the lines of draws, peers, stability, efficiency and the imputers that need no network.
     """
     letters = tables.machines(found)
     forms = [line for line in found if line["recipe"] == form_means.RECIPE]
@@ -76,6 +77,7 @@ def text(found: Sequence[Line], folder: Path) -> str:
     sections = [
         ("At a glance", cell_table.glance(every)),
         *((title, cell_table.text(table, pattern, every)) for title, table, pattern in ACCURACY),
+        ("Imputers that need no network", simple_table.section(folder)),
         *(
             (f"Trainings of the network alone: {title}", tables.runs(table, pattern, found, letters))
             for title, table, pattern in ACCURACY
