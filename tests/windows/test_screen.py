@@ -104,8 +104,12 @@ def assert_same(one: FeedResult, other: FeedResult) -> None:
             assert found.tobytes() == expected.tobytes(), column.name
 
 
-def compare(seed: int) -> None:
-    """Feed the same readings to windows with and without a screen, and compare all that they close."""
+def compare(seed: int) -> int:
+    """Feed the same readings to windows with and without a screen, and compare all that they close.
+
+    Returns:
+        The number of doubtful readings.
+    """
     rng = np.random.default_rng(seed)
     screened, unscreened = windows_of(seed, screened=True), windows_of(seed, screened=False)
     doubted = 0
@@ -125,13 +129,17 @@ def compare(seed: int) -> None:
             now_ms = int(rng.integers(5_000, 12_000))
             assert_same(screened.close_idle(now_ms), unscreened.close_idle(now_ms))
         waiting = []
-    assert doubted, "the histories hold doubtful readings"
+    return doubted
 
 
 @given(st.integers(0, 10**6))
 @settings(max_examples=15)
 def test_rows_and_windows_do_not_depend_on_the_screen(seed: int) -> None:
     compare(seed)
+
+
+def test_the_histories_hold_doubtful_readings() -> None:
+    assert sum(compare(seed) for seed in range(3)) > 0
 
 
 def _rest(event: Event) -> tuple[float, int, int, int, int, int | None]:
