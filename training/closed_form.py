@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -35,6 +35,7 @@ def fit(
     *,
     only_numbers: bool = False,
     only_plain: bool = False,
+    directions: Collection[str] = (),
 ) -> Fitted:
     """Fit a closed form to the training part alone.
 
@@ -45,6 +46,7 @@ def fit(
             are chosen otherwise, is fewer than two windows. It may begin with rows of the training part.
         only_numbers: Fill every sensor by the Gaussian, whatever its values look like.
         only_plain: Try no variant but the plain one.
+        directions: Sensors that are known as directions in degrees.
 
     Raises:
         DataError: there are too few rows.
@@ -63,7 +65,7 @@ def fit(
             values.astype(np.float64), np.isfinite(values), start_ms=int(train.times_ms[0]), step_ms=step_ms,
             sensors=train.sensors, steps=window,
             training_rows=None if validation is None else train.values.shape[2], only_numbers=only_numbers,
-            only_plain=only_plain,
+            only_plain=only_plain, directions=np.isin(train.sensors, list(directions)) if directions else None,
         )  # fmt: skip
     except ModelError as error:
         raise DataError(f"no closed form for the training part of {train.source}: {error}") from error

@@ -5,16 +5,21 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.angles import TURN, around
+
 Floats = NDArray[np.floating]
 Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
-def blend(values: Floats, weights: Floats) -> Doubles:
+def blend(values: Floats, weights: Floats, direction: Bools | None = None) -> Doubles:
     """Compute the mean of the experts' values by their weights; it never lies outside the values.
 
     Args:
         values: [..., experts] in any unit; NaN or infinite where an expert has none.
         weights: likewise, not negative.
+        direction: [...], of which the values are directions in degrees: the others are turned to the first one by the
+            shorter way, so the mean of 350 and 10 is 0. None: there are none.
 
     Returns:
         float64 [...]. Experts without a value do not count; the others count equally where all their weights are 0. NaN
@@ -22,6 +27,12 @@ def blend(values: Floats, weights: Floats) -> Doubles:
     """
     values = np.asarray(values, np.float64)
     awake = np.isfinite(values)
+    if direction is not None and direction.any():
+        first = np.take_along_axis(values, awake.argmax(axis=-1)[..., None], axis=-1)
+        with np.errstate(invalid="ignore"):
+            turned = np.where(direction[..., None], first + around(values - first), values)
+        mixed = blend(turned, weights)
+        return np.where(direction & ((mixed < 0.0) | (mixed > TURN)), mixed % TURN, mixed)
     weights = np.where(awake, weights, 0.0)
     total = weights.sum(axis=-1, keepdims=True)
     weights = np.where(total > 0, weights, awake)

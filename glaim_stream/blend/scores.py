@@ -159,6 +159,12 @@ class ModelScores:
                 self.worth.learn(step, probes.sensor[probe][chosen], of_model, of_form)
         return _without_model(holes, of_hole), _without_model(probes, of_probe)
 
+    def without_known_resting(self, cells: Answers) -> Answers:
+        """Remove the model's values where it is known to rest; nothing is decided or learned."""
+        if self.worth is None:
+            return cells
+        return _without_model(cells, self.worth.rests(cells.step, cells.sensor))
+
     def walk(
         self, holes: Answers, probes: Answers, truth: NDArray[np.floating], learnt: NDArray[np.bool_] | None = None
     ) -> tuple[Doubles, Doubles]:

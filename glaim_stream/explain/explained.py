@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glaim_stream.errors import ModelError, SettingsError
 from glaim_stream.explain.estimates import Estimate
 from glaim_stream.explain.parts import Answers, Parts, of_baseline, of_form, of_network
 from glaim_stream.imputers.closed_form import version_of
 from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.gaussian.kinds import Kind, with_directions
-from glaim_stream.output.repair import bands, publishable
+from glaim_stream.imputers.gaussian.kind_bands import by_kind
+from glaim_stream.imputers.gaussian.kinds import Kind, are, with_directions
+from glaim_stream.output.repair import bands, possible_range, published
 from glaim_stream.output.sensor_tables import SensorTable
 from glaim_stream.vocabulary import METHODS, Method
+
+Doubles = NDArray[np.float64]
 
 _SAME = 1e-9
 ROUNDING = "rounding to the sensor's resolution and limits"
@@ -69,10 +73,26 @@ class Means:
     network_version: str
     table: SensorTable
 
+    @property
+    def kinds(self) -> Sequence[Kind] | None:
+        """Kinds of the sensors, by the catalogue or the closed form; None: all are numbers."""
+        return with_directions(None if self.form is None else self.form.kinds, self.table.directions)
+
     def is_direction(self, sensor: int) -> bool:
-        """Whether the sensor is a direction in degrees, by the catalogue or the closed form."""
-        kinds = with_directions(None if self.form is None else self.form.kinds, self.table.directions)
-        return kinds is not None and kinds[sensor] is Kind.ANGLE
+        """Whether the sensor is a direction in degrees."""
+        return self.kinds is not None and self.kinds[sensor] is Kind.ANGLE
+
+    def possible(self, window: Estimate, sensor: int) -> tuple[Doubles, Doubles]:
+        """The lowest and the highest value that a filled cell may have, [1] each."""
+        form = self.form
+        limits = self.table.trained_limits(None if form is None else (form.lowest, form.highest))
+        if limits is not None and form is not None:
+            limits = limits.of_states(are(form.kinds, Kind.STATE), form.lowest, form.highest)
+        if limits is not None and window.values is not None and window.observed is not None:
+            limits = limits.around(window.values[None], window.observed[None])
+        else:
+            limits = None
+        return possible_range(np.zeros(1, np.int64), np.array([sensor]), self.table, limits)
 
 
 def explain_published(row: Row, window: Estimate, sensor: int, means: Means) -> Explained:
@@ -135,11 +155,9 @@ def explain_unpublished(window: Estimate, sensor: int, means: Means) -> Explaine
         parts, method = baseline
     if parts is None:
         raise SettingsError("expected readings from which the value follows, found none in the window")
-    value = _published(parts.value, sensor, window, means)
+    value = _published(parts.value, method, sensor, window, means)
     if parts.deviation is not None:
-        which = np.array([sensor])
-        low, high = bands(np.array([value]), np.array([parts.deviation]), which, means.table)
-        lower, upper = (_limited(float(bound[0]), sensor, window, means) for bound in (low, high))
+        lower, upper = _band(value, parts.deviation, sensor, window, means)
     row = Row(value, method, window.revision, window.gap_age, version, lower, upper)
     notes = () if lower is None else (UNADAPTED,)
     return Explained(row, window, parts.completed(value, ROUNDING), value, notes)
@@ -147,7 +165,7 @@ def explain_unpublished(window: Estimate, sensor: int, means: Means) -> Explaine
 
 def _compared(row: Row, window: Estimate, parts: Parts, sensor: int, means: Means, notes: list[str]) -> Explained:
     """The parts of a value that its method can make again, and a note where it is another one than was published."""
-    again = _published(parts.value, sensor, window, means)
+    again = _published(parts.value, row.method, sensor, window, means)
     if abs(again - row.value) <= _SAME * max(abs(again), abs(row.value)):
         return Explained(row, window, parts.completed(row.value, ROUNDING), again, tuple(notes))
     parts = parts.completed(again, ROUNDING).completed(row.value, DIFFERENCE)
@@ -156,19 +174,18 @@ def _compared(row: Row, window: Estimate, parts: Parts, sensor: int, means: Mean
     return Explained(row, window, parts, again, tuple(notes))
 
 
-def _published(value: float, sensor: int, window: Estimate, means: Means) -> float:
-    limited = _limited(value, sensor, window, means)
-    return float(publishable(np.array([limited]), np.array([sensor]), means.table)[0])
+def _published(value: float, method: Method, sensor: int, window: Estimate, means: Means) -> float:
+    which, how, possible = np.array([sensor]), np.array([method], np.int8), means.possible(window, sensor)
+    return float(published(np.array([value]), which, how, means.table, possible, means.kinds)[0])
 
 
-def _limited(value: float, sensor: int, window: Estimate, means: Means) -> float:
-    """The value within the limits that no reading of the training and of the window crossed."""
-    form_range = None if means.form is None else (means.form.lowest, means.form.highest)
-    limits = means.table.trained_limits(form_range)
-    if limits is None or window.values is None or window.observed is None:
-        return value
-    limits = limits.around(window.values[None], window.observed[None])
-    return float(np.clip(value, limits.lowest[0, sensor], limits.highest[0, sensor]))
+def _band(value: float, deviation: float, sensor: int, window: Estimate, means: Means) -> tuple[float, float]:
+    """The interval of a value of the closed form, as a worker publishes it."""
+    which, at, possible = np.array([sensor]), np.array([value]), means.possible(window, sensor)
+    lower, upper = (np.clip(each, *possible) for each in bands(at, np.array([deviation]), which, means.table))
+    if means.kinds is not None:
+        lower, upper = by_kind(lower, upper, at, means.kinds, which, *possible)
+    return float(lower[0]), float(upper[0])
 
 
 def _name(method: Method) -> str:

@@ -79,6 +79,7 @@ class Centred:
         method = np.full(values.shape, Method.MODEL, np.int8)
         beyond = self.beyond[: len(windows)]
         if beyond.any():
-            line, how = interpolated(windows.values[beyond], windows.observed[beyond], windows.directions)
+            turning = None if windows.directions is None else np.broadcast_to(windows.directions, beyond.shape)[beyond]
+            line, how = interpolated(windows.values[beyond], windows.observed[beyond], turning)
             values[beyond], method[beyond] = line[:, -windows.steps :], how[:, -windows.steps :]
         return Imputed(values, method, [version] * len(windows))

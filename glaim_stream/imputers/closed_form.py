@@ -97,7 +97,7 @@ class WatchedForm:
             if expected != found:
                 raise ModelError(f"{FORM_FILE} has {what} {found}, the catalogue {expected}")
         self.beside = {name: arrays[name] for name in arrays.keys() - packing.pack(form).keys()}
-        return form
+        return form.with_directions(model.directions)
 
 
 class ClosedFormImputer:

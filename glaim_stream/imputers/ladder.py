@@ -95,8 +95,11 @@ class Ladder:
         return self._lanes[model]
 
     async def _call(self, rung: Rung, breaker: Breaker, windows: Windows) -> Imputed | None:
-        """Call a rung and report the outcome to its breaker; None if it could not impute."""
-        responded = False
+        """Call a rung and report the outcome to its breaker; None if it could not impute.
+
+        A call that is cancelled says nothing about the imputer, but a breaker that waits for a trial needs a report.
+        """
+        responded, cancelled = False, False
         try:
             answer = await rung.impute(windows)
             responded = True
@@ -109,10 +112,13 @@ class Ladder:
             self._on_failure(rung.name, windows.model)
             log.warning("%s failed to impute %d windows of model %s: %s", rung.name, len(windows), windows.model, error)
             return None
-        finally:  # also when cancelled or on another error: without a report the breaker would stay half open
+        except asyncio.CancelledError:
+            cancelled = True
+            raise
+        finally:  # also on another error: without a report the breaker would stay half open
             if responded:
                 breaker.answered()
-            else:
+            elif not cancelled or breaker.state is State.HALF_OPEN:
                 breaker.failed(asyncio.get_running_loop().time())
 
     async def _trial(self, call: Coroutine[None, None, Imputed | None]) -> Imputed | None:

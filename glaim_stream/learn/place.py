@@ -125,7 +125,7 @@ def _tried(
     rows = series.rows(0, series.steps - held)
     fitted = fit(
         rows.values, rows.observed, start_ms=rows.start_ms, step_ms=rows.step_ms, sensors=model.sensor_ids,
-        steps=steps, timezone=timezone,
+        steps=steps, timezone=timezone, directions=model.directions,
     )  # fmt: skip
     if not held:
         return Learned(fitted.form, fitted.report, True, "not tried: there are too few rows that no form has seen")

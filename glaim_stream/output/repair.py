@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.imputers.gaussian.kind_bands import by_kind
-from glaim_stream.imputers.gaussian.kinds import Kind
+from glaim_stream.imputers.gaussian.kinds import Kind, are
 from glaim_stream.imputers.limits import Limits
 from glaim_stream.imputers.protocol import Imputed
 from glaim_stream.output.sensor_tables import SensorTable
@@ -60,10 +60,10 @@ def repair(
         step = imputed.values.shape[2] - 1 - closed.lag[holes]
         filled = imputed.values[window, sensor, step]
         filled[np.isinf(filled)] = np.nan  # never a meaningful value
-        if limits is not None:
-            filled = np.clip(filled, limits.lowest[window, sensor], limits.highest[window, sensor])
-        value[holes] = publishable(filled, sensor, table)
-        method[holes] = np.where(np.isnan(filled), np.int8(Method.NONE), imputed.method[window, sensor, step])
+        how = imputed.method[window, sensor, step]
+        possible = possible_range(window, sensor, table, limits)
+        value[holes] = published(filled, sensor, how, table, possible, kinds)
+        method[holes] = np.where(np.isnan(filled), np.int8(Method.NONE), how)
         version[holes] = _codes(imputed.version, version_names)[window]
         if imputed.deviation is not None:
             deviation[holes] = imputed.deviation[window, sensor, step]
@@ -90,7 +90,6 @@ def repair(
     value[wide] = lower[wide] = upper[wide] = np.nan
     method[wide] = Method.NONE
     if kinds is not None and len(holes):
-        possible = possible_range(window, sensor, table, limits)
         lower[holes], upper[holes] = by_kind(lower[holes], upper[holes], value[holes], kinds, sensor, *possible)
     version[~(by_model | by_form) | wide] = 0
     return Rows(
@@ -128,6 +127,34 @@ def _status(
     status[null] = np.where(closed.window[null] == NO_WINDOW, silent, np.uint32(Status.BAD_DATA_UNAVAILABLE))
     status[wide] = Status.BAD_AGGREGATE_INVALID_INPUTS
     return status
+
+
+def published(
+    value: NDArray[np.float64],
+    sensor: NDArray[np.int32] | NDArray[np.int64],
+    method: NDArray[np.int8],
+    table: SensorTable,
+    possible: tuple[Floats, Floats],
+    kinds: Sequence[Kind] | None = None,
+) -> NDArray[np.float64]:
+    """Return filled values [n] as they are published: rounded, and within the limits of sensor and window.
+
+    A state that no network has a part in is a reading, and stays as it is: 1 is not a multiple of every resolution.
+
+    Args:
+        value: [n], sensor units.
+        sensor: [n].
+        method: [n].
+        table: the model's sensors.
+        possible: the lowest and highest value of each (`possible_range`).
+        kinds: of the sensors; None: all are numbers.
+    """
+    limited = np.clip(value, *possible)
+    rounded = publishable(limited, sensor, table)
+    if kinds is not None:
+        reading = are(kinds, Kind.STATE)[sensor] & ~np.isin(method, (Method.MODEL, Method.BLEND))
+        rounded = np.where(reading, limited, rounded)
+    return np.clip(rounded, *possible)  # the next multiple of the resolution may lie beyond a limit
 
 
 def publishable(

@@ -93,6 +93,7 @@ def hole_answers(
             unmixable,
         ),
         unmixable,
+        _direction(kinds, sensor),
     )
     return HoleAnswers(cells, window, at, holes)
 
@@ -135,7 +136,7 @@ def probe_answers(
             unmixable,
         ),
         unmixable,
-        None if kinds is None else are(kinds, Kind.ANGLE)[probes.sensor],
+        _direction(kinds, probes.sensor),
     )
 
 
@@ -150,7 +151,7 @@ def blended(imputed: Imputed, holes: HoleAnswers, weights: Doubles, form: Impute
     cells = holes.cells
     place = (holes.window, cells.sensor, holes.step)
     values, method = imputed.values.copy(), imputed.method.copy()
-    values[place] = blend(cells.values, weights)
+    values[place] = blend(cells.values, weights, cells.direction)
     methods = np.empty(weights.shape, np.int8)
     methods[:, Expert.MODEL] = Method.MODEL
     methods[:, Expert.BASELINE] = np.where(
@@ -231,5 +232,9 @@ def _baseline(
 ) -> Doubles:
     """Return the ladder's last rung for single cells [n]: interpolation, or the last value where no reading follows."""
     at = values.shape[2] - 1 - lag
-    turning = None if kinds is None else are(kinds, Kind.ANGLE)[sensor]
-    return interpolation_at(values[window, sensor], observed[window, sensor], at, turning)
+    return interpolation_at(values[window, sensor], observed[window, sensor], at, _direction(kinds, sensor))
+
+
+def _direction(kinds: Sequence[Kind] | None, sensor: Ints) -> Bools | None:
+    """Which cells [n] are directions in degrees; None: there are none."""
+    return None if kinds is None else are(kinds, Kind.ANGLE)[sensor]

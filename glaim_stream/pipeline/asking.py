@@ -40,6 +40,7 @@ class Answer:
     limits: Limits | None = None  # of the windows of holes, [n, C]; None: the training's range is not known
     probe_limits: Limits | None = None  # of the windows of probes
     kinds: Sequence[Kind] | None = None  # of the sensors, by the closed form and the catalogue; None: all are numbers
+    by_clock: bool = False  # the wall clock has closed these steps, so event time has not come to them
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,8 @@ class Asking:
         upgrades: Sequence[Closed] = (),
         scores: PartitionScores | None = None,
         after: asyncio.Event | None = None,
+        *,
+        by_clock: bool = False,
     ) -> list[Answer]:
         """Query the imputer for holes, probes and upgrades; any number of queries may be pending.
 
@@ -72,6 +75,7 @@ class Asking:
             scores: of the partition, which know where the model rests; None: it is called for every window.
             after: wait until this is set: the errors of all earlier blocks of steps are in the scores then, which can
                 decide where the model rests in this one. None: they know of the blocks that were decided before.
+            by_clock: the wall clock has closed the steps.
         """
         if not closed and not probes and not upgrades:
             return []
@@ -80,7 +84,10 @@ class Asking:
         start_s = time.perf_counter()
         models = dict.fromkeys([each.model_index for each in closed] + [each.model_index for each in probes])
         answers = await asyncio.gather(
-            *(self._query_model(index, closed, probes, scores, in_turn=after is not None) for index in models),
+            *(
+                self._query_model(index, closed, probes, scores, in_turn=after is not None, by_clock=by_clock)
+                for index in models
+            ),
             *(self._query_model(each.model_index, [each], (), upgrade=True) for each in upgrades),
         )
         metrics.impute_seconds.observe(time.perf_counter() - start_s)
@@ -95,6 +102,7 @@ class Asking:
         *,
         in_turn: bool = False,
         upgrade: bool = False,
+        by_clock: bool = False,
     ) -> Answer:
         """Send the windows of holes and of probes in one call, so that the imputer can batch them."""
         rows = concatenate([each for each in closed if each.model_index == model_index])
@@ -111,7 +119,7 @@ class Asking:
         if probed is not None:
             stacked.append((probed.values, probed.observed, probed.window_ends_ms(model.step_ms)))
         if not stacked:
-            return Answer(model_index, rows, None, None, None)
+            return Answer(model_index, rows, None, None, None, by_clock=by_clock)
         values, observed, end_ms = (
             each[0] if len(each) == 1 else np.concatenate(each) for each in zip(*stacked, strict=True)
         )
@@ -152,6 +160,7 @@ class Asking:
             None if limits is None else limits.slice(0, hole_count),
             None if limits is None else limits.slice(hole_count, len(windows)),
             kinds,
+            by_clock,
         )
 
     async def _answers(self, windows: Windows, called: NDArray[np.bool_]) -> tuple[Imputed, Imputed | None]:

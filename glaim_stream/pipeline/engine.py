@@ -287,11 +287,11 @@ class PartitionEngine:
         if not fed.closed and not fed.outages and not fed.due_rows:
             return None
         applied = self._pipeline.codes.hold(Applied(fed.closed, [], outages=fed.outages, due_rows=fed.due_rows))
-        query, turn = self._start(fed.closed)
-        return Pending([], applied, query, turn, None, self._scores, self._origin)
+        query = self._ask(fed.closed, by_clock=True)
+        return Pending([], applied, query, Turn(), None, self._scores, self._origin)
 
     def _start(
-        self, closed: Sequence[Closed], probes: Sequence[Probes] = (), upgrades: Sequence[Closed] = ()
+        self, closed: Sequence[Closed], probes: Sequence[Probes], upgrades: Sequence[Closed] = ()
     ) -> tuple[Query, Turn]:
         turn = self._turns.next(self._pipeline.blocks(closed, probes))
         return self._ask(closed, probes, upgrades, turn.after), turn
@@ -302,11 +302,15 @@ class PartitionEngine:
     def _ask(
         self,
         closed: Sequence[Closed],
-        probes: Sequence[Probes],
+        probes: Sequence[Probes] = (),
         upgrades: Sequence[Closed] = (),
         after: asyncio.Event | None = None,
+        *,
+        by_clock: bool = False,
     ) -> Query:
-        query = asyncio.create_task(self._pipeline.query(closed, probes, upgrades, self._scores, after))
+        query = asyncio.create_task(
+            self._pipeline.query(closed, probes, upgrades, self._scores, after, by_clock=by_clock)
+        )
         self._queries.add(query)
         query.add_done_callback(self._queries.discard)
         return query

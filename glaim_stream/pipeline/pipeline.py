@@ -217,9 +217,11 @@ class Pipeline:
         upgrades: Sequence[Closed] = (),
         scores: PartitionScores | None = None,
         after: asyncio.Event | None = None,
+        *,
+        by_clock: bool = False,
     ) -> list[Answer]:
         """Query the imputer for holes, probes and upgrades; see `Asking.query`."""
-        return await self._asking.query(closed, probes, upgrades, scores, after)
+        return await self._asking.query(closed, probes, upgrades, scores, after, by_clock=by_clock)
 
     def blocks(self, closed: Sequence[Closed], probes: Sequence[Probes]) -> Blocks:
         """The blocks of steps of these holes and probes, in which the model may rest; none where it never does."""

@@ -17,7 +17,7 @@ from glaim_stream.output.repair import publishable, repair
 from glaim_stream.output.sensor_tables import SensorTables
 from glaim_stream.pipeline.accuracy import asked, count_accuracy, count_stretch, hidden_cells
 from glaim_stream.pipeline.adapted import adapted, latest
-from glaim_stream.pipeline.answers import blended, form_deviation, hole_answers, holes_of, probe_answers
+from glaim_stream.pipeline.answers import HoleAnswers, blended, form_deviation, hole_answers, holes_of, probe_answers
 from glaim_stream.pipeline.asking import Answer
 from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.row_counts import count_weights
@@ -62,10 +62,7 @@ class Settling:
             answers: the imputer's.
             again: the errors were counted in the metrics before, when their steps first closed.
         """
-        filled = [
-            self._settle_upgrade(scores, each) if each.upgrade else self._settle(scores, each, again=again)
-            for each in answers
-        ]
+        filled = [self._settle_one(scores, each, again=again) for each in answers]
         if scores.quality is not None:
             for each in answers:
                 self._note_stretches(scores.quality, each, again=again)
@@ -73,6 +70,13 @@ class Settling:
             for each in answers:
                 self.shadow.score(each)
         return [each for each in filled if each is not None]
+
+    def _settle_one(self, scores: PartitionScores, answer: Answer, *, again: bool) -> tuple[int, Rows] | None:
+        if answer.upgrade:
+            return self._settle_upgrade(scores, answer)
+        if answer.by_clock:
+            return self._settle_by_clock(scores, answer)
+        return self._settle(scores, answer, again=again)
 
     def _settle(self, scores: PartitionScores, answer: Answer, *, again: bool) -> tuple[int, Rows] | None:
         model = self.catalogue.models[answer.model_index]
@@ -127,7 +131,7 @@ class Settling:
         if probes is None or imputed is None or (again and scores.quality is None):
             return
         model, table = self.catalogue.models[answer.model_index], self.tables[answer.model_index]
-        mixed = publishable(blend(questions.values, weight), questions.sensor, table)
+        mixed = publishable(blend(questions.values, weight, questions.direction), questions.sensor, table)
         version = next(iter(imputed.versions_of(Method.MODEL)), "")
         deviation = None
         if answer.probe_form is not None:
@@ -141,32 +145,53 @@ class Settling:
             scores.quality.models[answer.model_index].add_probes(hidden_cells(given))
 
     def _settle_upgrade(self, scores: PartitionScores, answer: Answer) -> tuple[int, Rows] | None:
-        closed, imputed = answer.closed, answer.imputed
-        assert closed is not None
-        assert imputed is not None
-        _note_for_upgrades(scores.upgrades[answer.model_index], answer)
-        half, holes, weights = None, None, None
-        if self.scored:
-            step_ms = self.catalogue.models[answer.model_index].step_ms
-            holes = hole_answers(closed, imputed, step_ms, answer.form, answer.kinds, every=self.adaptive)
-            of_model = scores.models[answer.model_index]
-            weights = of_model.latest(holes.cells)
-            imputed = blended(imputed, holes, weights, answer.form)
-            if self.adaptive:
-                half = latest(self.tables, of_model, answer, holes, weights)
-        table_of = partial(self.tables.for_version, answer.model_index)
-        table = self.tables[answer.model_index]
-        rows = repair(closed, imputed, table, self.versions, table_of, answer.limits, half, answer.kinds)
-        better = holes_of(closed, answer.imputed)[1] & (rows.method != Method.NONE)  # never turn a value into null
+        rows, weighted = self._by_latest(scores, answer)
+        better = holes_of(answer.closed, answer.imputed)[1] & (rows.method != Method.NONE)  # never a value into null
         metrics.upgraded_rows.inc(int(better.sum()))
-        if holes is not None and weights is not None:
-            count_weights(self.catalogue.models[answer.model_index].name, holes, weights, better)
+        if weighted is not None:
+            count_weights(self.catalogue.models[answer.model_index].name, *weighted, better)
         if not better.any():
             return None
         rows = rows.where(better)
         if scores.quality is not None:
             scores.quality.models[answer.model_index].add_rows(rows, answer.kinds)
         return answer.model_index, rows
+
+    def _settle_by_clock(self, scores: PartitionScores, answer: Answer) -> tuple[int, Rows] | None:
+        """Make the rows of steps that the wall clock has closed.
+
+        Event time closes these steps later, and may close earlier ones before. So the scores stay as they are:
+        otherwise rows that a worker makes from the topic would depend on the time at which it read it.
+        """
+        if answer.closed is None:
+            return None
+        rows, weighted = self._by_latest(scores, answer)
+        if weighted is not None:
+            model = self.catalogue.models[answer.model_index]
+            count_weights(model.name, *weighted, rows.method != Method.NONE)
+        if scores.quality is not None:
+            scores.quality.models[answer.model_index].add_rows(rows, answer.kinds)
+        return answer.model_index, rows
+
+    def _by_latest(self, scores: PartitionScores, answer: Answer) -> tuple[Rows, tuple[HoleAnswers, Doubles] | None]:
+        """Make rows by the newest scores, without adding to them; also the holes and the experts' weights."""
+        closed, imputed = answer.closed, answer.imputed
+        assert closed is not None
+        _note_for_upgrades(scores.upgrades[answer.model_index], answer)
+        half, weighted = None, None
+        if self.scored and imputed is not None:
+            model, of_model = self.catalogue.models[answer.model_index], scores.models[answer.model_index]
+            holes = hole_answers(closed, imputed, model.step_ms, answer.form, answer.kinds, every=self.adaptive)
+            if answer.by_clock:
+                holes = replace(holes, cells=of_model.without_known_resting(holes.cells))
+            weights = of_model.latest(holes.cells)
+            weighted = holes, weights
+            imputed = blended(imputed, holes, weights, answer.form)
+            if self.adaptive:
+                half = latest(self.tables, of_model, answer, holes, weights)
+        table_of = partial(self.tables.for_version, answer.model_index)
+        table = self.tables[answer.model_index]
+        return repair(closed, imputed, table, self.versions, table_of, answer.limits, half, answer.kinds), weighted
 
     def _note_stretches(self, quality: PartitionQuality, answer: Answer, *, again: bool) -> None:
         """Take the stretches that the newest probe shows to be over; those of an earlier settling were published."""

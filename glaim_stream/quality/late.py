@@ -141,6 +141,8 @@ class LateReadings:
         known = _Estimates(
             *(np.concatenate([getattr(each, name.name) for each in found]) for name in fields(_Estimates))
         )
+        if not len(known):
+            return
         code = self._code(known.step, known.group, known.sensor)
         order = np.argsort(code, kind="stable")
         wanted = self._code(step, group, sensor)

@@ -79,7 +79,7 @@ class Schedule:
 
     def failed(self, now_s: float) -> None:
         """Set the next time after a failure."""
-        self.earliest_s = now_s + min(HOUR_S, _RETRY_S * 2**self.failures)
+        self.earliest_s = now_s + min(HOUR_S, _RETRY_S * 2.0 ** min(self.failures, 10))
         self.failures += 1
 
 

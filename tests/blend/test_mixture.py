@@ -61,3 +61,23 @@ def test_absent_experts_leave_their_weight_to_the_others(
     values: tuple[float, ...], weights: tuple[float, ...], mixed: float
 ) -> None:
     assert np.array_equal(blend(np.array(values), np.array(weights)), mixed, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "weights", "mixed"),
+    [
+        ((350.0, 10.0, 20.0), (0.5, 0.5, 0.0), 360.0),
+        ((10.0, 350.0, NAN), (0.25, 0.75, 0.0), 355.0),
+        ((NAN, 359.0, 3.0), (0.0, 0.5, 0.5), 1.0),
+        ((10.0, 350.0, 350.0), (0.0, 0.5, 0.5), 350.0),
+        ((360.0, NAN, NAN), (1.0, 0.0, 0.0), 360.0),
+        ((90.0, 270.0, 100.0), (0.5, 0.0, 0.5), 95.0),
+        ((NAN, NAN, NAN), (0.5, 0.5, 0.0), NAN),
+    ],
+)
+def test_directions_are_mixed_by_the_shorter_way(
+    values: tuple[float, ...], weights: tuple[float, ...], mixed: float
+) -> None:
+    both = np.array([values, values])
+    found = blend(both, np.array([weights, weights]), np.array([True, False]))
+    assert np.array_equal(found, [mixed, blend(both[1], np.array(weights))], equal_nan=True)

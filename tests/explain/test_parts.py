@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,7 @@ from glaim_stream.explain.explained import (
 from glaim_stream.explain.parts import Answers, of_baseline, of_network
 from glaim_stream.imputers.closed_form import version_of
 from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.gaussian.kinds import Kind
 from glaim_stream.output.sensor_tables import SensorTable
 from glaim_stream.vocabulary import Method
 from tests.imputers.gaussian.samples import STEPS, fitted, series, windows
@@ -160,3 +163,17 @@ def test_what_no_model_of_the_repository_makes_is_an_error(form: ClosedForm) -> 
         explain_published(Row(1.0, Method.LAST_VALUE, 1, 1), window(3, list(range(STEPS))), 0, means(form))
     with pytest.raises(SettingsError, match="found none in the window"):
         explain_unpublished(window(3, list(range(STEPS))), 0, means(None))
+
+
+def test_the_band_of_a_state_ends_at_the_states(form: ClosedForm) -> None:
+    """As the row that a worker publishes does."""
+    found = window(10, [10])
+    assert found.values is not None
+    assert found.observed is not None
+    found.values[0] = np.where(found.observed[0], np.arange(STEPS) % 2, 0.0)
+    valve = replace(
+        form, kinds=(Kind.STATE, *form.kinds[1:]), lowest=np.array([0.0, *form.lowest[1:]]),
+        highest=np.array([1.0, *form.highest[1:]]), carried_deviation=np.full(3, 0.5),
+    )  # fmt: skip
+    row = explain_unpublished(found, 0, means(valve, replace(FREE, resolution=np.full(3, 0.3)))).row
+    assert (row.value, row.lower, row.upper) == (1.0, 0.0, 1.0)

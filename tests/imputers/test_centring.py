@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -114,3 +116,17 @@ def test_copies_that_fill_a_fixed_batch_are_left_out_of_the_answer() -> None:
     given = window([METER] * 6)
     found = of(given.padded(4)).imputed(given, np.zeros((1, 1, 3), np.float32), "7")
     assert found.values.tolist() == [[[METER] * 3]]
+
+
+@pytest.mark.parametrize("windows", [1, 2, 3])
+def test_directions_are_those_of_the_rows_that_are_interpolated(windows: int) -> None:
+    """As many rows as there are sensors, or another number of them."""
+    one = window([-1e17, 1e17, -1e17, 1e17, 0, 0], [350.0, 1e17, -1e17, 350.0, 0.0, 10.0], hidden=(4,))
+    given = replace(
+        one, values=np.repeat(one.values, windows, axis=0), observed=np.repeat(one.observed, windows, axis=0),
+        directions=np.array([False, True]),
+    )  # fmt: skip
+    sent = of(given)
+    assert sent.beyond.all()
+    found = sent.imputed(given, np.zeros((windows, 2, 3), np.float32), "7")
+    assert found.values[:, :, 1].tolist() == [[5e16, 0.0]] * windows

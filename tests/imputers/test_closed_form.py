@@ -11,12 +11,14 @@ import pytest
 from prometheus_client import REGISTRY
 
 from glaim_stream import metrics
+from glaim_stream.angles import around
 from glaim_stream.catalogue import Model
 from glaim_stream.errors import ImputerAbsent, ImputerError
 from glaim_stream.feed.plant import STEP_MS, simulate
 from glaim_stream.imputers.closed_form import CHECK_INTERVAL_S, ClosedFormImputer, version_of
 from glaim_stream.imputers.gaussian.fit import fit
 from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.gaussian.kinds import Kind
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation, interpolated
@@ -303,3 +305,17 @@ async def test_a_form_that_is_removed_is_no_longer_used(form: ClosedForm, tmp_pa
     with pytest.raises(ImputerAbsent):
         await rung.impute(cut(1))
     assert version_of(form) not in versions_shown()
+
+
+async def test_what_the_catalogue_declares_a_direction_is_filled_as_one(form: ClosedForm, tmp_path: Path) -> None:
+    """Its readings in training did not run through north, so the form takes it for a number."""
+    placed(form, tmp_path)
+    declared = model(sensors=[{"id": SENSORS[0], "min": 0, "max": 360}, *({"id": name} for name in SENSORS[1:])])
+    windows = whole(2)
+    windows.values[:, 0] = np.where(np.arange(WINDOW) % 2, 350.0, 12.0)
+    windows.observed[:, 0, -3] = False
+    imputer = ClosedFormImputer(tmp_path, [declared])
+    answer = await imputer.impute(replace(windows, directions=declared.directions))
+    assert answer.kinds == (Kind.ANGLE, Kind.NUMBER, Kind.NUMBER)
+    assert np.abs(around(answer.values[:, 0, -3])).max() < 20.0
+    assert answer.version == [version_of(form)] * 2

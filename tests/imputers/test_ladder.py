@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -139,3 +139,21 @@ def test_windows_with_a_wrong_shape_are_rejected(
 async def test_null_answers_have_the_shape_of_the_emitted_steps() -> None:
     answer = await Ladder([Scripted(bad=(0,))]).impute(windows(1))
     assert answer.values.shape == answer.method.shape == (1, 2, 3)
+
+
+@pytest.mark.parametrize("trial", [False, True], ids=["in use", "on trial"])
+async def test_a_call_that_is_cancelled_says_nothing_about_its_imputer(trial: bool) -> None:
+    """A partition that moves away cancels its calls; those of the others go on."""
+    rung, states = Scripted(bad=(9.0,) if trial else ()), list[State]()
+    ladder = Ladder([rung, Interpolation()], rest_s=0.0, on_state=lambda _rung, _model, state: states.append(state))
+    if trial:
+        bad = windows(1)
+        await ladder.impute(replace(bad, values=np.full_like(bad.values, 9.0)))
+    call = asyncio.create_task(ladder.impute(windows(1)))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    await asyncio.sleep(0.01)
+    assert states == ([State.OPEN, State.HALF_OPEN, State.OPEN] if trial else [])
+    assert (await ladder.impute(windows(1))).method.max() == Method.MODEL

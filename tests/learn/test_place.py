@@ -14,6 +14,7 @@ from glaim_stream.feed.plant import STEP_MS, simulate
 from glaim_stream.imputers.closed_form import WatchedForm
 from glaim_stream.imputers.gaussian.fit import fit
 from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.imputers.gaussian.kinds import Kind
 from glaim_stream.imputers.gaussian.series import Series
 from glaim_stream.learn.place import IN_USE, NEW, Learned, learn
 from glaim_stream.models.contract import FORM_FILE
@@ -150,3 +151,12 @@ def test_a_model_that_is_held_after_a_rollback_learns_nothing(tmp_path: Path) ->
     release(store, "m")
     assert learned(rows(0, 300), folder).chosen
     assert (folder / FORM_FILE).exists()
+
+
+def test_what_the_catalogue_declares_a_direction_is_learned_as_one(tmp_path: Path) -> None:
+    """Also where the wind has not turned through north yet."""
+    sensors = [{"id": SENSORS[0], "min": 0, "max": 360}, *({"id": name} for name in SENSORS[1:])]
+    done = learn(rows(0, 300), model(sensors=sensors), tmp_path / "m")
+    assert done.form is not None
+    assert done.form.kinds[0] is Kind.ANGLE
+    assert Kind.ANGLE not in done.form.kinds[1:]

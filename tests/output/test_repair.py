@@ -338,3 +338,33 @@ def test_half_widths_replace_the_intervals_of_the_contract() -> None:
     observed = closed({"observed": True, "value": 3.0, "window": NO_WINDOW})
     rows = repair(observed, None, table, [""], half_widths=np.ones((1, 2)))
     assert np.isnan([rows.lower[0], rows.upper[0]]).all()
+
+
+@pytest.mark.parametrize(("method", "value"), [(Method.GAUSSIAN, 1.0), (Method.LAST_VALUE, 1.0), (Method.MODEL, 0.9)])
+def test_a_state_is_a_reading_that_no_rounding_moves(method: Method, value: float) -> None:
+    """It lies in its interval too, which ends at the highest state."""
+    table = SensorTable(
+        np.full(2, -np.inf), np.full(2, np.inf), np.full(2, 0.3), np.full(2, np.inf), 6, None, {}
+    )  # fmt: skip
+    limits = Limits(np.zeros((1, 2)), np.ones((1, 2)))
+    imputed = replace(answer(1.0, method), deviation=np.full((1, 2, 3), 0.5))
+    rows = repair(closed({}), imputed, table, [""], None, limits, None, [Kind.STATE, Kind.NUMBER])
+    assert rows.value.tolist() == pytest.approx([value])
+    if method is Method.GAUSSIAN:
+        assert (rows.lower.tolist(), rows.upper.tolist()) == ([0.0], [1.0])
+
+
+def test_rounding_leaves_no_value_beyond_a_limit() -> None:
+    table = SensorTable(np.full(2, -np.inf), np.full(2, np.inf), np.full(2, 0.3), np.full(2, np.inf), 6, None, {})
+    limits = Limits(np.full((1, 2), 0.05), np.full((1, 2), 1.0))
+    for value, expected in ((0.06, 0.05), (0.99, 0.9), (1.6, 0.9), (1.0, 0.9)):
+        rows = repair(closed({}), answer(value), table, [""], None, limits)
+        assert rows.value.tolist() == pytest.approx([expected])
+
+
+@pytest.mark.parametrize("value", [-20.0, 370.0, 180.0])
+def test_a_direction_outside_a_turn_lies_in_its_interval(value: float) -> None:
+    table = SensorTable(np.full(2, -np.inf), np.full(2, np.inf), np.zeros(2), np.full(2, np.inf), 6, None, {})
+    imputed = replace(answer(value, Method.GAUSSIAN), deviation=np.full((1, 2, 3), 5.0))
+    rows = repair(closed({}), imputed, table, [""], None, None, None, [Kind.ANGLE, Kind.NUMBER])
+    assert rows.lower[0] <= value <= rows.upper[0]

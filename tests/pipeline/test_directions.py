@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ import pytest
 from glaim_stream.angles import around
 from glaim_stream.imputers.gaussian.kinds import Kind, with_directions
 from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.protocol import Imputer
+from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.pipeline.fallbacks import messages_with_fallbacks
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.records import read_rows
+from glaim_stream.vocabulary import Method
 from tests.support import STEP_MS, Record, catalogue, json_record
 
 NOW_MS = 100_000_000
@@ -84,3 +86,40 @@ def test_what_the_catalogue_declares_comes_before_what_the_form_recognised() -> 
     assert with_directions([Kind.NUMBER, Kind.STATE], None) == [Kind.NUMBER, Kind.STATE]
     assert with_directions(None, turns) == [Kind.ANGLE, Kind.NUMBER]
     assert with_directions(None, None) is None
+
+
+def north_wind(steps: np.ndarray) -> np.ndarray:
+    """Up to 8 degrees on either side of north."""
+    return (360.0 + 8.0 * np.sin(1.7 * steps)) % 360.0
+
+
+class Beside:
+    """A network that is 4 degrees beside the wind, in turns on this side and on the other."""
+
+    async def impute(self, windows: Windows) -> Imputed:
+        assert windows.end_ms is not None
+        steps = windows.end_ms[:, None] // STEP_MS - np.arange(windows.steps - 1, -1, -1)
+        values = np.zeros((len(windows), 2, windows.steps))
+        values[:, 0] = (north_wind(steps) + np.where(steps % 2, -4.0, 4.0)) % 360.0
+        return Imputed(values, np.full(values.shape, Method.MODEL, np.int8), ["1"] * len(windows))
+
+
+async def test_a_network_and_the_baseline_are_mixed_near_north() -> None:
+    pipeline, offsets = pipeline_of(NORTH, Beside()), count()
+    windows, scores, values = pipeline.windows(), pipeline.scores(), list[float]()
+    for step in range(100):
+        wind_now = float(north_wind(np.array(step)))
+        readings = [
+            json_record(next(offsets), group=f"g{group}", sensor="s0", ts=step * STEP_MS, value=wind_now)
+            for group in range(4) if (step + 3 * group) % 5 or step < 20
+        ]  # fmt: skip
+        applied = pipeline.apply(windows, readings, now_ms=NOW_MS)
+        answers = await pipeline.query(applied.closed, applied.probes)
+        values += mixed_values(pipeline.messages(pipeline.settle(scores, answers)))
+    assert len(values) > 100
+    assert np.abs(around(np.array(values))).max() < 20.0
+
+
+def mixed_values(messages: Any) -> list[float]:
+    rows = [row for message in messages for row in read_rows(message.value).to_pylist()]
+    return [row["value"] for row in rows if row["method"] == "blend"]

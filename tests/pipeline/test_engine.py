@@ -205,7 +205,7 @@ class Recorded(Pipeline):
         self.fails = False
 
     async def query(
-        self, closed: Any, probes: Any = (), upgrades: Any = (), scores: Any = None, after: Any = None
+        self, closed: Any, probes: Any = (), upgrades: Any = (), scores: Any = None, after: Any = None, **more: Any
     ) -> Any:
         self.events.append(("query", len(closed), len(probes)))
         return await super().query(closed, [], upgrades)

@@ -127,3 +127,15 @@ def test_a_doubted_reading_is_no_truth() -> None:
     from glaim_stream.vocabulary import Status
 
     assert fed(1000, gap=3, status=int(Status.UNCERTAIN_SENSOR_NOT_ACCURATE)).take_until(300) == []
+
+
+def test_a_correction_between_two_estimates_is_none_of_them() -> None:
+    """Both were published together, as the final row of one step and the first one of a later step."""
+    late = LateReadings(window=12, step_ms=1000, sensors=1)
+    late.add(row(0, 5.0))
+    both = [row(7, 5.0), row(9, 5.0)]
+    late.add(Rows(*(np.concatenate([getattr(each, name) for each in both]) for name in Rows.__slots__)))
+    late.add(row(8, 7.5, observed=True, revision=FIRST_CORRECTION))
+    late.add(row(9, 7.5, observed=True, revision=FIRST_CORRECTION))
+    (stretch,) = late.take_until(STRETCH + 12)
+    assert stretch.cells.step.tolist() == [9]

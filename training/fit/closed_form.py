@@ -51,7 +51,7 @@ def fit_and_export(config: RunConfig, series: Series, repository: str, say: Say,
     start_s = time.perf_counter()
     train = split(series, config.data, config.model.window).train
     try:
-        form = closed_form.fit(train, config.model.window).form
+        form = closed_form.fit(train, config.model.window, directions=config.data.directions).form
     except DataError as error:
         say(str(error))
         return None

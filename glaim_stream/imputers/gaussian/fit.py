@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from glaim_stream.errors import ModelError
 from glaim_stream.imputers.gaussian.candidates import PLAIN, transforms
 from glaim_stream.imputers.gaussian.form import LARGEST, ClosedForm
-from glaim_stream.imputers.gaussian.kinds import Kind, are, continuous, kind_of
+from glaim_stream.imputers.gaussian.kinds import Kind, are, continuous, kind_of, with_directions
 from glaim_stream.imputers.gaussian.moments import Moments
 from glaim_stream.imputers.gaussian.phase import phase_for
 from glaim_stream.imputers.gaussian.recency import choose_recent
@@ -77,6 +77,7 @@ def fit(
     training_rows: int | None = None,
     only_numbers: bool = False,
     only_plain: bool = False,
+    directions: Bools | None = None,
 ) -> Fitted:
     """Fit a closed form to series of one or many groups.
 
@@ -93,6 +94,8 @@ def fit(
         only_numbers: fill every sensor by the Gaussian, also one whose values look like states, angles or a meter, or
             that the last value fills better. This is for errors that are squared differences of numbers.
         only_plain: try no variant but the plain one.
+        directions: bool [C], sensors that are known as directions in degrees, whatever their values look like; None:
+            only the values tell.
 
     Raises:
         ModelError: there are too few rows, or none with a reading.
@@ -113,7 +116,8 @@ def fit(
     training = series.rows(0, cut)
     kinds = (Kind.NUMBER,) * len(sensors)
     if not only_numbers:
-        kinds = tuple(kind_of(training.values[:, place], training.observed[:, place]) for place in range(len(sensors)))
+        found = [kind_of(training.values[:, place], training.observed[:, place]) for place in range(len(sensors))]
+        kinds = tuple(with_directions(found, directions) or ())
     windows = _continuous(kinds, training.windows(span, CONSTANTS.training_windows))
     if not len(windows):
         raise ModelError("a closed form needs readings in its training rows, found none")

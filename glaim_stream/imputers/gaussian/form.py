@@ -28,7 +28,16 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import WindowShapeError
 from glaim_stream.imputers.gaussian import artefact, packing
-from glaim_stream.imputers.gaussian.kinds import Kind, are, carried_value, carries, continuous, simple_value, unmixable
+from glaim_stream.imputers.gaussian.kinds import (
+    Kind,
+    are,
+    carried_value,
+    carries,
+    continuous,
+    simple_value,
+    unmixable,
+    with_directions,
+)
 from glaim_stream.imputers.gaussian.log_room import LogRoom
 from glaim_stream.imputers.gaussian.phase import Phase
 from glaim_stream.imputers.gaussian.relations import Relations
@@ -129,6 +138,19 @@ class ClosedForm:
     def digest(self) -> str:
         """SHA-256 of the content, in hexadecimal digits."""
         return artefact.digest_of(packing.pack(self))
+
+    def with_directions(self, directions: Bools | None) -> ClosedForm:
+        """Return the same form, which fills these sensors as directions in degrees; its digest stays that of its file.
+
+        Args:
+            directions: bool [C], those that a catalogue declares; None: there are none.
+        """
+        kinds = with_directions(self.kinds, directions)
+        if kinds is None or tuple(kinds) == self.kinds:
+            return self
+        found = replace(self, kinds=tuple(kinds))
+        found.__dict__["digest"] = self.digest
+        return found
 
     def save(self, folder: Path) -> None:
         """Write `gaussian.npz` to a folder, atomically."""

@@ -45,4 +45,5 @@ def by_kind(
     north = direction & ((lower <= least) | (upper >= most))
     lower = np.where(down, lowest, np.where(north, least, lower))
     upper = np.where(up, highest, np.where(north, most, upper))
-    return lower, upper
+    # A direction whose readings came to lie outside 0 to 360 is filled by such a value.
+    return np.minimum(lower, value), np.maximum(upper, value)
