@@ -66,9 +66,10 @@ def _scaled(logarithm: Bools, windows: Windows) -> tuple[Transform, bool]:
     scale, calmest, wildest, unlike = unit.copy(), unit * 0, unit * 0, False
     for sensor in range(len(unit)):
         rows = np.flatnonzero(valid[:, sensor])
-        seen = values[:, sensor][windows.observed[:, sensor]]
-        scale[sensor] = max(_TINY * (np.abs(seen).max() or 1.0), 1e-300) if len(seen) else 1.0
         if not len(rows) or not own[rows, sensor].any():
+            seen = values[:, sensor][windows.observed[:, sensor]]
+            scale[sensor], moves = _rough_scale(own[:, sensor], count[:, sensor], seen)
+            wildest[sensor] = np.inf if moves else 0.0
             continue
         groups, place = np.unique(windows.group[rows], return_inverse=True)
         square = np.bincount(place, own[rows, sensor] ** 2) / np.bincount(place)
@@ -81,6 +82,27 @@ def _scaled(logarithm: Bools, windows: Windows) -> tuple[Transform, bool]:
     low = np.where(logarithm, values.min(axis=(0, 2), where=chosen, initial=np.inf), 0.0)
     high = np.where(logarithm, values.max(axis=(0, 2), where=chosen, initial=-np.inf), 0.0)
     return Transform(logarithm, low, high, scale, calmest, wildest), unlike
+
+
+def _rough_scale(own: Doubles, count: Ints, seen: Doubles) -> tuple[float, bool]:
+    """The scale of a sensor without a window of `LEAST_CELLS` readings that differ, and whether it moves at all.
+
+    A slow sensor's is what its few readings of a window differ by, or all of them. No deviation of a window is known
+    that would be far from the others.
+
+    Args:
+        own: [n], the sensor's deviation in each window.
+        count: [n], its readings there.
+        seen: all its readings.
+    """
+    several = count > 1
+    freedom = (count[several] - 1).sum()
+    square = float((count[several] * np.square(own[several])).sum() / freedom) if freedom else 0.0
+    rough = float(np.sqrt(square)) or (float(seen.std()) if len(seen) else 0.0)
+    largest = float(np.abs(seen).max(initial=0.0))
+    if rough > _TINY * largest:
+        return rough, True
+    return (max(_TINY * (largest or 1.0), 1e-300) if len(seen) else 1.0), False
 
 
 def _profile(series: Series, transform: Transform, phase: Phase, meters: Bools) -> Doubles:

@@ -237,10 +237,10 @@ def _validation(series: Series, cut: int, lookback: int, steps: int, kinds: tupl
     independent = len(series.values) * (series.steps - cut + min(lookback, 0)) / steps
     first_ms = series.start_ms + cut * series.step_ms
     unseen = windows.end_ms[:, None] - series.step_ms * np.arange(steps - 1, -1, -1) >= first_ms
-    if not (windows.observed & unseen[:, None, :]).any():
-        return None
     apart = are(kinds, Kind.STATE, Kind.ANGLE)
     weight = np.ones(sensors) if apart.all() else np.where(apart, 0.0, 1.0)
+    if not (windows.observed & unseen[:, None, :])[:, weight > 0].any():
+        return None
     return Validation(windows, training.deviations()[windows.group], independent, unseen, weight)
 
 
@@ -314,7 +314,11 @@ def _form(
 
 
 def _corrected(form: ClosedForm, found: Mapping[str, Check], validation: Validation, *, carry: bool) -> ClosedForm:
-    """Carry the sensors that the last value fills better if `carry`, and calibrate the deviations of the others."""
+    """Carry the sensors that the last value fills better if `carry`, and calibrate the deviations of the others.
+
+    A sensor that was constant in training has no deviation that could be calibrated. Where it has moved since, its
+    errors would make the bands of all the others a million times as wide.
+    """
     sensor = np.concatenate([each.sensor for each in found.values()])
     error, last, line = (
         np.concatenate([getattr(each, name) for each in found.values()]) for name in ("error", "last", "line")
@@ -328,9 +332,9 @@ def _corrected(form: ClosedForm, found: Mapping[str, Check], validation: Validat
                 kinds[place] = Kind.CARRIED
         simple = last if kinds[place] is Kind.NUMBER else line
         carried[place] = np.sqrt(np.mean(simple[cells] ** 2)) * np.median(validation.unit[:, place])
-    ratios, weight = [], []
+    ratios, weight, moved = [], [], form.variants[0].transform.wildest > 0
     for each in found.values():
-        usable = are(kinds, Kind.NUMBER)[each.sensor] & (each.deviation > 0)
+        usable = (are(kinds, Kind.NUMBER) & moved)[each.sensor] & (each.deviation > 0)
         ratios.append(np.abs(each.error[usable]) * form.calibration / each.deviation[usable])
         weight.append(np.full(usable.sum(), 1.0 / max(usable.sum(), 1)))
     calibration = form.calibration

@@ -293,7 +293,7 @@ def _around(place: tuple[int, ...], tried: Grid) -> list[tuple[int, ...]]:
 
 
 def choose_weights(errors: dict[str, dict[str, Doubles]], plain: str, validation: Validation) -> dict[str, float]:
-    """Return the weights of the variants that are kept.
+    """Return the weights of the variants that are kept; the plain one alone if no cell was hidden.
 
     Args:
         errors: by variant and case.
@@ -307,6 +307,8 @@ def choose_weights(errors: dict[str, dict[str, Doubles]], plain: str, validation
         if len(base):
             scale = np.sqrt((np.square(base).sum() + 1e-12) / CONSTANTS.case_weights[case])
             parts.append(np.stack([errors[name][case] for name in names], axis=1) / scale)
+    if not parts:
+        return {plain: 1.0}
     stacked = np.concatenate(parts)
     penalty = 1.0 / validation.independent
     gram = with_penalty(stacked.T @ stacked, penalty)

@@ -37,7 +37,8 @@ class Transform:
     logarithm: bool [C], sensors of which the logarithm is taken.
     low, high: float64 [C], trained range of the logarithms; not used of other sensors.
     scale: float64 [C], above 0.
-    calmest, wildest: float64 [C], range of the deviations of training windows, in the unit of `scale`.
+    calmest, wildest: float64 [C], range of the deviations of training windows, in the unit of `scale`. `wildest` is 0
+        of a sensor that was constant or absent, and infinite of one that never had enough readings in a window.
     profile: float64 [C, bins] in scales, or None.
     by_window: whether every window is scaled by its own deviation.
     """
@@ -123,10 +124,12 @@ class Transform:
         chosen = valid if self.by_window else valid & far
         if not chosen.any():
             return np.broadcast_to(self.scale, own.shape)
-        # Sensors whose own trained scale holds count as 1: one that is stuck says nothing about all the others.
-        ratio = np.where(chosen, own / self.scale, np.where(valid, 1.0, np.nan))
+        # Sensors whose own trained scale holds count as 1: one that is stuck says nothing about all the others. One
+        # without a trained scale, because it was constant or absent, does not count.
+        compared = valid & (self.wildest > 0)
+        ratio = np.where(compared, np.where(chosen, own / self.scale, 1.0), np.nan)
         factor = np.ones(len(out))
-        some = chosen.any(axis=1)
+        some = (chosen & compared).any(axis=1)
         factor[some] = np.nanmedian(ratio[some], axis=1)
         # A sensor of a strange window that has no scale of its own follows the others of its window.
         rest = np.where(valid & ~chosen, 1.0, factor[:, None]) * self.scale

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from glaim_stream.errors import ModelError
+from glaim_stream.imputers.baselines import interpolation
 from glaim_stream.imputers.gaussian.fit import fit, rows_needed
+from glaim_stream.imputers.gaussian.kinds import Kind
 from tests.imputers.gaussian.samples import START_MS, STEP_MS, STEPS, fitted, series, windows
 
 
@@ -191,3 +193,60 @@ def test_values_whose_squares_are_infinite_spoil_no_other_cell() -> None:
     assert (found.mean[:, 2, 4] == -1e300).all()
     error = (found.mean - cut)[~observed]
     assert np.sqrt(np.mean(error**2)) < 0.4
+
+
+def slow_and_fast(rows: int = 2400, *, every: int = 8) -> tuple[np.ndarray, np.ndarray]:
+    """Two noisy views of one process, of which the first reports at some steps alone."""
+    values = series(rows)[:, :2]
+    observed = np.ones(values.shape, np.bool_)
+    observed[0, 0] = np.arange(rows) % every == 0
+    return values, observed
+
+
+@pytest.mark.parametrize("steps", [STEPS, 6])
+@pytest.mark.parametrize("every", [8, 4, 2])
+def test_a_sensor_that_never_had_enough_readings_in_a_window_has_a_scale_of_its_own(every: int, steps: int) -> None:
+    """Also where it reports more often later, and where windows are shorter than what makes a scale."""
+    values, observed = slow_and_fast()
+    form = fitted(values, observed, steps=steps).form
+    later = series(2400, seed=7)[:, :2]
+    cut = later[0, :, : 2400 // STEPS * STEPS].reshape(2, -1, steps).transpose(1, 0, 2)
+    seen = np.ones(cut.shape, np.bool_)
+    seen[:, 0] = np.arange(steps) % every == 0
+    answer = form.fill(cut, seen, START_MS + STEP_MS * np.arange(len(cut)))
+    error, line = (np.abs(each - cut)[~seen] for each in (answer.mean, interpolation(cut, seen)))
+    assert error.mean() < 1.1 * line.mean()
+    assert np.median(answer.deviation[~seen]) < 4.0 * np.median(error)
+
+
+@pytest.mark.parametrize("moves_in_validation", [False, True])
+def test_a_sensor_that_was_constant_in_training_does_not_rescale_one_with_few_readings(
+    moves_in_validation: bool,
+) -> None:
+    """A heater is on for the first time while a flow has just come back from an outage."""
+    values = with_sensor(series(2400)[:, :2], np.zeros((1, 1, 2400)))
+    if moves_in_validation:
+        values[0, 2, -60:] = 100.0 + 10.0 * np.sin(np.arange(60))
+    form = fitted(values).form
+    later = with_sensor(series(2400, seed=7)[:, :2], np.zeros((1, 1, 2400)))
+    cut, end_ms = windows(later, 40)
+    seen = np.ones(cut.shape, np.bool_)
+    seen[:, 0, :18] = seen[:, 0, -1] = False
+    off = form.fill(cut, seen, end_ms)
+    cut[:, 2] = 100.0 + 10.0 * np.sin(np.arange(STEPS))
+    on = form.fill(cut, seen, end_ms)
+    spread = np.std(later[0, 0])
+    for answer in (off, on):
+        assert np.abs(answer.mean - cut)[:, 0, -1].mean() < spread
+        assert np.median(answer.deviation[:, 0, -1]) < spread
+
+
+def test_numbers_that_are_silent_in_the_validation_are_fitted_without_one() -> None:
+    """An actuator of five positions goes on after the last reading of the temperature."""
+    position = 25.0 * (np.arange(1500) // 30 % 5)[None, None]
+    values = with_sensor(series()[:, :1], position)
+    values[0, 0, 1000:] = np.nan
+    result = fitted(values)
+    assert result.form.kinds == (Kind.NUMBER, Kind.STATE)
+    assert result.report.validation_windows == 0
+    assert result.report.weights == {"plain": 1.0}
