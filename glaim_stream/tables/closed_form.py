@@ -60,7 +60,8 @@ def fit_form(
         timezone: zone of the habits of the day.
 
     Raises:
-        ModelError: there are too few rows or readings, which the message states.
+        ModelError: there are too few rows or readings, or they are too far apart for the arithmetic, which the message
+            states.
     """
     length = window_length(groups, len(sensors))
     if not length or step_ms is None:
@@ -82,6 +83,11 @@ def fit_form(
             steps=length,
             timezone=timezone,
         )
+        try:
+            for variant in fitted.form.variants:
+                variant.inverted()
+        except np.linalg.LinAlgError as error:
+            raise ModelError(f"no closed form can be fitted to values of such sizes: {error}") from error
     return fitted.form, fitted.report
 
 

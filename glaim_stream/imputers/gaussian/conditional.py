@@ -49,12 +49,12 @@ class Conditional:
             covariance: float64 [D, D], symmetric and positive definite.
 
         Raises:
-            ValueError: it is not.
+            LinAlgError: it is not.
         """
         try:
             precision = inverse_of_covariance(covariance)
         except np.linalg.LinAlgError as error:
-            raise ValueError("expected a positive definite covariance") from error
+            raise np.linalg.LinAlgError("expected a positive definite covariance") from error
         # Cells at the end, which depend on nothing, pad systems of different sizes.
         self._cells = len(covariance)
         self._covariance = _with_padding(covariance)

@@ -15,8 +15,10 @@ by its empty errors.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from typing import ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +46,7 @@ from glaim_stream.imputers.gaussian.unlike_sensors import gain, other_weight
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Arguments = ParamSpec("Arguments")
 
 _LEAST_WINDOWS = 2  # of rows, for a fit
 _WITH_VALIDATION = 4
@@ -65,6 +68,20 @@ def rows_needed(steps: int) -> int:
     return _LEAST_WINDOWS * steps
 
 
+def _or_refused(fit: Callable[Arguments, Fitted]) -> Callable[Arguments, Fitted]:
+    """Make a fit raise ModelError where the values are too far apart for the arithmetic, such as 1 and 1e40."""
+
+    @wraps(fit)
+    def guarded(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Fitted:
+        try:
+            return fit(*args, **kwargs)
+        except np.linalg.LinAlgError as error:
+            raise ModelError(f"no closed form can be fitted to values of such sizes: {error}") from error
+
+    return guarded
+
+
+@_or_refused
 def fit(
     values: Doubles,
     observed: Bools,
@@ -98,7 +115,7 @@ def fit(
             only the values tell.
 
     Raises:
-        ModelError: there are too few rows, or none with a reading.
+        ModelError: there are too few rows, or none with a reading, or they are too far apart for the arithmetic.
     """
     with np.errstate(invalid="ignore"):
         observed = observed & (np.abs(values) < LARGEST)  # False for NaN too

@@ -31,6 +31,7 @@ Bools = NDArray[np.bool_]
 _MOST_STATES = 5
 _READINGS_PER_STATE = 20
 _LEAST_READINGS = 100
+_LEAST_SPREAD = 0.1  # of the readings below north, in that of those above
 _RESET = 0.5  # of a meter's range; a smaller fall is noise
 
 
@@ -72,15 +73,30 @@ def kind_of(values: Doubles, observed: Bools) -> Kind:
         return Kind.STATE
     span = distinct[-1] - distinct[0]
     changes = _changes(values, observed)
-    turns = np.abs(changes) > 180.0
     degrees = distinct[0] >= 0.0 and distinct[-1] <= TURN and span > 270.0
-    if degrees and turns.mean() > 0.001 and np.median(np.abs(around(changes[turns]))) < 90.0:
+    if degrees and _turns(values, observed):
         return Kind.ANGLE
     falls = changes[changes < 0]
     resets = len(falls) <= 0.01 * len(changes) and falls.max(initial=-np.inf) < -_RESET * span
     if resets and (changes > 0).mean() > 0.5:
         return Kind.METER
     return Kind.NUMBER
+
+
+def _turns(values: Doubles, observed: Bools) -> bool:
+    """Whether a sensor of 0 to 360 runs through 360, as a direction does.
+
+    It does so by the shorter way, and from many readings on one side to many on the other. A power that is switched
+    between 0 and about 300 has much the same reading on the low side of all its jumps.
+    """
+    before, after = _pairs(values, observed)
+    jumps = np.abs(after - before) > 180.0
+    if jumps.mean() <= 0.001:
+        return False
+    before, after = before[jumps], after[jumps]
+    low, high = (np.quantile(each(before, after), (0.1, 0.9)) for each in (np.minimum, np.maximum))
+    shorter = np.median(np.abs(around(after - before))) < 90.0
+    return bool(shorter and low[1] - low[0] >= _LEAST_SPREAD * (high[1] - high[0]))
 
 
 def carries(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
@@ -154,5 +170,11 @@ def _neighbours(values: Doubles, observed: Bools) -> tuple[Doubles, Doubles]:
 
 def _changes(values: Doubles, observed: Bools) -> Doubles:
     """Differences of successive readings of each group."""
-    parts = [np.diff(row[seen]) for row, seen in zip(values, observed, strict=True) if seen.sum() > 1]
-    return np.concatenate(parts) if parts else np.zeros(1)
+    before, after = _pairs(values, observed)
+    return after - before
+
+
+def _pairs(values: Doubles, observed: Bools) -> tuple[Doubles, Doubles]:
+    """Successive readings of each group, earlier and later ones."""
+    rows = [row[seen] for row, seen in zip(values, observed, strict=True) if seen.sum() > 1] or [np.zeros(2)]
+    return np.concatenate([row[:-1] for row in rows]), np.concatenate([row[1:] for row in rows])

@@ -40,7 +40,7 @@ class Variant:
         """The distribution of transformed windows less their levels.
 
         Raises:
-            ValueError: the covariance is not positive definite.
+            LinAlgError: the covariance is not positive definite.
         """
         return Conditional(with_free_levels(self.covariance, self.level_variance))
 
@@ -49,7 +49,7 @@ class Variant:
         """The same distribution of the `recent` steps alone, whatever came before them.
 
         Raises:
-            ValueError: the covariance is not positive definite.
+            LinAlgError: the covariance is not positive definite.
         """
         steps = len(self.covariance) // len(self.level_variance)
         cells = np.arange(len(self.covariance)).reshape(-1, steps)[:, steps - (self.recent or steps) :].ravel()
@@ -59,7 +59,7 @@ class Variant:
         """Return the variant itself, with its covariance inverted now instead of at the first window.
 
         Raises:
-            ValueError: the covariance is not positive definite.
+            LinAlgError: the covariance is not positive definite.
         """
         _ = self.conditional, self.recent and self.conditional_of_recent
         return self

@@ -58,6 +58,23 @@ def test_what_rises_falls_or_turns_like_a_number_is_one() -> None:
         assert kind_of(values[None], np.ones((1, 500), np.bool_)) is Kind.NUMBER
 
 
+@pytest.mark.parametrize("standby", [0.0, 0.3])
+@pytest.mark.parametrize("level", [280.0, 300.0, 340.0])
+def test_a_power_that_is_switched_is_no_direction(level: float, standby: float) -> None:
+    rng = np.random.default_rng(4)
+    on = np.cumsum(rng.random(3000) < 0.05) % 2 == 1
+    power = np.where(on, level + 8.0 * rng.normal(size=3000), standby * rng.random(3000)).round(1)
+    assert kind_of(power[None], np.ones((1, 3000), np.bool_)) is not Kind.ANGLE
+
+
+@pytest.mark.parametrize("sector", [0.1, 10.0, 22.5, 45.0])
+@pytest.mark.parametrize("step", [5.0, 30.0, 40.0])
+def test_wind_is_a_direction_also_in_sectors(step: float, sector: float) -> None:
+    wind = np.cumsum(np.random.default_rng(0).normal(size=3000) * step)
+    degrees = np.round(wind / sector) * sector % 360.0
+    assert kind_of(degrees[None], np.ones((1, 3000), np.bool_)) is Kind.ANGLE
+
+
 def test_what_has_never_fallen_is_a_meter_whose_reset_is_still_to_come() -> None:
     assert kind_of(np.arange(500.0)[None], np.ones((1, 500), np.bool_)) is Kind.METER
 
