@@ -37,13 +37,13 @@ from numpy.typing import NDArray
 from glaim_stream.errors import ModelError, WindowShapeError
 from glaim_stream.imputers.gaussian.form import LARGEST, ClosedForm
 from glaim_stream.imputers.gaussian.kinds import Kind, carries, simple_value
+from glaim_stream.imputers.gaussian.relations import Origins
 from glaim_stream.imputers.gaussian.tiles import tiles_of
 from glaim_stream.imputers.gaussian.variant import Variant
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
-Origins = dict[tuple[int, int], tuple[float, Doubles]]  # of Relations.origins
 
 # Of the sum, relative to its largest part. Weights are solved for apart from the value; usually both agree to 1e-12,
 # and to 1e-7 where sensors are copies or sums of one another.
@@ -126,18 +126,28 @@ def explain(
 
 @dataclass(frozen=True)
 class _Window:
-    """A window [C, T] before and after the relations."""
+    """A window [C, T] before and after the relations.
+
+    unconfirmed: bool [C, T], cells that follow from relations that no step confirms; their origins are `likely`.
+    """
 
     values: Doubles
     observed: Bools
     completed: Doubles
     complete: Bools
     origins: Origins
+    unconfirmed: Bools
+    likely: Origins
 
     @classmethod
     def of(cls, form: ClosedForm, values: Doubles, observed: Bools) -> _Window:
-        completed, complete = form.relations.apply(values[None], observed[None])
-        return cls(values, observed, completed[0], complete[0], form.relations.origins(observed))
+        found = form.relations.complete(values[None], observed[None])
+        complete, unconfirmed = found.observed[0], np.zeros(observed.shape, np.bool_)
+        origins = likely = form.relations.origins(observed, found.confirmed[0])
+        if found.unconfirmed is not None:
+            unconfirmed = found.unconfirmed[0]
+            likely = form.relations.origins(complete, found.possible[0], origins)
+        return cls(values, observed, found.values[0], complete, origins, unconfirmed, likely)
 
 
 @dataclass(frozen=True)
@@ -151,6 +161,11 @@ class _Parts:
 def _exact(form: ClosedForm, window: _Window, sensor: int, step: int) -> _Parts | None:
     """The parts of a cell that follows from a relation or is filled from its sensor's neighbours; None for others."""
     places, shares, basis = [step], np.ones(1), RELATION
+    if window.unconfirmed[sensor, step]:
+        constant, weights = window.likely[sensor, step]
+        contributions = np.zeros(window.values.shape)
+        contributions[:, step] = weights * window.values[:, step]
+        return _Parts(constant, basis, contributions)
     if not window.complete[sensor, step]:
         if not carries(form.kinds, window.completed[None], window.complete[None])[0, sensor]:
             return None

@@ -2,22 +2,62 @@
 
 The ridge that keeps a covariance positive also keeps a copy from being filled exactly. So relations that hold at every
 training step are kept apart: where all but one of a relation's sensors are observed, the last one follows from it.
+
+A relation can end: a device is recalibrated, or a counter starts again. So each window tests its relations at the steps
+where all of their sensors are observed. One that a step contradicts is not used in that window. One that no step tests
+fills only sensors that are silent for the whole window, whose own readings say nothing; such cells do not count as
+observed, and their deviations are not 0 (`ClosedForm`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Origins = dict[tuple[int, int], tuple[float, Doubles]]
 
 _EXACT = 1e-8  # residual, in deviations of the sensor, up to which a relation holds
 _LEAST_STEPS = 50  # complete ones, times the number of sensors
 _SAMPLE = 2_000  # steps that propose a relation; all of them confirm it
 _LEAST_SHARE = 1e-4  # a coefficient below it, in deviations, is rounding error
+# Residuals of a later window may be ten times as large as any of the training: coefficients are estimates, and readings
+# leave the range that the training had. That is still a tenth of the millionth to which a copy is filled.
+_MARGIN = 10.0
+_ROUNDING = 1e-12  # of the sum of a relation's terms: doubles hold 16 digits, and least squares lose some of them
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """Windows with the cells that follow from relations.
+
+    values, observed: [n, C, T]; cells that follow from confirmed relations are filled and count as observed.
+    confirmed: bool [n, r], relations that steps of the window confirm.
+    possible: bool [n, r], those that no step contradicts.
+    likely: float64 [n, C, T], values of the cells that follow from possible relations; None: there are none.
+    unconfirmed: bool [n, C, T], those of these cells that do not follow from confirmed ones; None: there are none.
+    moved: float64 [n, C], sensor units, by how much the residuals of contradicted relations change within the window;
+        NaN for sensors without such a relation. None: there are none.
+    """
+
+    values: Doubles
+    observed: Bools
+    confirmed: Bools
+    possible: Bools
+    likely: Doubles | None = None
+    unconfirmed: Bools | None = None
+    moved: Doubles | None = None
+
+    @property
+    def apart(self) -> Bools:
+        """The cells [n, C, T] whose deviations are not what the covariances say."""
+        out = np.zeros(self.observed.shape, np.bool_) if self.unconfirmed is None else self.unconfirmed.copy()
+        if self.moved is not None:
+            out |= ~np.isnan(self.moved)[:, :, None]
+        return out
 
 
 @dataclass(frozen=True)
@@ -27,21 +67,69 @@ class Relations:
     coefficients: Doubles
     constants: Doubles
 
-    def apply(self, values: Doubles, observed: Bools) -> tuple[Doubles, Bools]:
-        """Return windows in which cells that follow exactly are filled and count as observed.
+    def complete(self, values: Doubles, observed: Bools) -> Completed:
+        """Return windows with the cells that follow from relations.
 
         Args:
             values: float64 [n, C, T], sensor units; ignored where not observed.
             observed: bool [n, C, T].
         """
         if not len(self.constants) or observed.all():
-            return values, observed
-        values, observed = np.where(observed, values, 0.0), observed.copy()
+            none = np.zeros((len(values), len(self.constants)), np.bool_)
+            return Completed(values, observed, none, none)
+        values = np.where(observed, values, 0.0)
+        confirmed, contradicted = self.tested(values, observed)
+        possible = ~contradicted
+        moved = self._moved(values, observed, contradicted) if contradicted.any() else None
+        completed, complete = self._applied(values, observed, confirmed)
+        found = Completed(completed, complete, confirmed, possible, moved=moved)
+        if (possible == confirmed).all():
+            return found
+        likely, known = self._applied(completed, complete, possible)
+        silent = ~np.any(observed, axis=2)
+        unconfirmed = known & ~complete & silent[:, :, None]
+        return replace(found, likely=likely, unconfirmed=unconfirmed) if unconfirmed.any() else found
+
+    def tested(self, values: Doubles, observed: Bools) -> tuple[Bools, Bools]:
+        """Return which relations steps of windows [n, r] confirm, and which ones a step contradicts.
+
+        Args:
+            values: float64 [n, C, T], sensor units; finite where not observed.
+            observed: bool [n, C, T].
+        """
+        confirmed, contradicted = np.zeros((2, len(values), len(self.constants)), np.bool_)
+        for place, (row, constant) in enumerate(zip(self.coefficients, self.constants, strict=True)):
+            members = np.flatnonzero(row)
+            together: Bools = observed[:, members].sum(axis=1) == len(members)
+            terms = values[:, members] * row[members, None]
+            tolerance = _MARGIN * _EXACT + _ROUNDING * (np.abs(terms).sum(axis=1) + abs(constant))
+            holds = np.abs(terms.sum(axis=1) - constant) <= tolerance
+            contradicted[:, place] = (together & ~holds).any(axis=1)
+            confirmed[:, place] = together.any(axis=1) & ~contradicted[:, place]
+        return confirmed, contradicted
+
+    def _moved(self, values: Doubles, observed: Bools, contradicted: Bools) -> Doubles:
+        """Return by how much residuals of contradicted relations [n, r] change within a window; as in `Completed`."""
+        out = np.full(values.shape[:2], np.nan)
+        for row, some in zip(self.coefficients, contradicted.T, strict=True):
+            members, windows = np.flatnonzero(row), np.flatnonzero(some)
+            if not len(windows):
+                continue
+            part = np.ix_(windows, members)
+            together = observed[part].all(axis=1)
+            total = (values[part] * row[members, None]).sum(axis=1)
+            change = np.where(together, total, -np.inf).max(axis=1) - np.where(together, total, np.inf).min(axis=1)
+            out[part] = np.fmax(out[part], change[:, None] / np.abs(row[members]))
+        return out
+
+    def _applied(self, values: Doubles, observed: Bools, usable: Bools) -> tuple[Doubles, Bools]:
+        """Return windows in which cells that follow from the usable relations [n, r] count as observed."""
+        values, observed = values.copy(), observed.copy()
         for _ in range(2):  # what one relation fills may complete another
-            for row, constant in zip(self.coefficients, self.constants, strict=True):
+            for row, constant, used in zip(self.coefficients, self.constants, usable.T, strict=True):
                 members = np.flatnonzero(row)
                 missing = ~observed[:, members]
-                window, step = np.nonzero(missing.sum(axis=1) == 1)
+                window, step = np.nonzero((missing.sum(axis=1) == 1) & used[:, None])
                 if not len(window):
                     continue
                 place = missing[window, :, step].argmax(axis=1)
@@ -51,21 +139,24 @@ class Relations:
                 observed[window, sensor, step] = True
         return values, observed
 
-    def origins(self, observed: Bools) -> dict[tuple[int, int], tuple[float, Doubles]]:
-        """Return how the cells that `apply` fills follow from observed ones of their step.
+    def origins(self, observed: Bools, usable: Bools | None = None, known: Origins | None = None) -> Origins:
+        """Return how the cells that relations fill follow from observed ones of their step.
 
         Args:
             observed: bool [C, T].
+            usable: bool [r], the relations that fill; all by default.
+            known: origins of cells that count as observed, which are a part of what is returned.
 
         Returns:
             By sensor and step: a constant, and weights [C] of the observed values of that step.
         """
-        found: dict[tuple[int, int], tuple[float, Doubles]] = {}
-        if not len(self.constants):
+        found = {} if known is None else dict(known)
+        some = slice(None) if usable is None else usable
+        if not len(self.constants[some]):
             return found
         observed = observed.copy()
         for _ in range(2):
-            for row, constant in zip(self.coefficients, self.constants, strict=True):
+            for row, constant in zip(self.coefficients[some], self.constants[some], strict=True):
                 members = np.flatnonzero(row)
                 for step in np.flatnonzero((~observed[members]).sum(axis=0) == 1).tolist():
                     sensor = int(members[(~observed[members, step]).argmax()])

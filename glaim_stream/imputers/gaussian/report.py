@@ -46,8 +46,9 @@ class Report:
 class Check:
     """Answers of a closed form at the hidden cells of one case, flat over the cells.
 
-    error, deviation: of the form, in units; last, line: errors of the last value, and of the line between two readings
-        or what stands for it (`kinds.simple_value`).
+    error, deviation: of the form, in units; a deviation is 0 where it is not what the covariances say.
+    last, line: errors of the last value, and of the line between two readings or what stands for it
+        (`kinds.simple_value`).
     sensor: int64, whose cell it is.
     """
 
@@ -71,5 +72,8 @@ def check(form: ClosedForm, validation: Validation) -> dict[str, Check]:
         error, last, line = (
             differences(form.kinds, each, windows.values)[usable] / unit for each in (filled.mean, last, line)
         )
-        found[case] = Check(error, filled.deviation[usable] / unit, last, line, np.nonzero(usable)[1])
+        deviation = filled.deviation[usable] / unit
+        if len(form.relations.constants):
+            deviation[form.relations.complete(windows.values, seen).apart[usable]] = 0.0
+        found[case] = Check(error, deviation, last, line, np.nonzero(usable)[1])
     return found
