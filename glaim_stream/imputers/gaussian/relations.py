@@ -23,7 +23,8 @@ Origins = dict[tuple[int, int], tuple[float, Doubles]]
 _EXACT = 1e-8  # residual, in deviations of the sensor, up to which a relation holds
 _LEAST_STEPS = 50  # complete ones, times the number of sensors
 _SAMPLE = 2_000  # steps that propose a relation; all of them confirm it
-_LEAST_SHARE = 1e-4  # a coefficient below it, in deviations, is rounding error
+_LEAST_SHARE = 1e-4  # a coefficient below it, in deviations, is rounding error unless the relation fails without it
+_LEAST_OF_ALL = 1e-8  # ... and below this one it cannot be told from the rounding of doubles
 # Residuals of a later window may be ten times as large as any of the training: coefficients are estimates, and readings
 # leave the range that the training had. That is still a tenth of the millionth to which a copy is filled.
 _MARGIN = 10.0
@@ -62,7 +63,10 @@ class Completed:
 
 @dataclass(frozen=True)
 class Relations:
-    """Relations: coefficients [r, C] times the sensors' values are the constants [r]."""
+    """Relations: coefficients [r, C] times the sensors' values are the constants [r].
+
+    1e-8 of a row's unit is at most 1e-8 of the deviation of one of its sensors, and 1e-4 of all others'.
+    """
 
     coefficients: Doubles
     constants: Doubles
@@ -189,21 +193,58 @@ def find_relations(values: Doubles, observed: Bools) -> Relations:
     mean, deviation = complete.mean(axis=1), complete.std(axis=1)
     moving = np.flatnonzero(deviation > 1e-9 * np.abs(mean))
     scaled = (complete[moving] - mean[moving, None]) / deviation[moving, None]
-    sample = scaled[:, :: max(1, scaled.shape[1] // _SAMPLE)]
     rows: list[Doubles] = []
     basis: list[int] = []
     for place, sensor in enumerate(moving):
-        if basis:
-            weights, *_ = np.linalg.lstsq(sample[basis].T, sample[place], rcond=1e-12)
-            if np.abs(scaled[place] - weights @ scaled[basis]).max() < _EXACT:
-                row = np.zeros(sensors)
-                kept = np.abs(weights) > _LEAST_SHARE
-                row[moving[np.array(basis)[kept]]] = -weights[kept] / deviation[moving[np.array(basis)[kept]]]
-                row[sensor] = 1.0 / deviation[sensor]
-                rows.append(row)
-                continue
-        basis.append(place)
+        weights = _weights(scaled[place], scaled[basis]) if basis else None
+        if weights is None:
+            basis.append(place)
+            continue
+        row = np.zeros(sensors)
+        kept = weights != 0.0
+        row[moving[np.array(basis)[kept]]] = -weights[kept] / deviation[moving[np.array(basis)[kept]]]
+        row[sensor] = 1.0 / deviation[sensor]
+        rows.append(row * _unit(weights))
     if not rows:
         return none
     coefficients = np.array(rows)
     return Relations(coefficients, coefficients @ mean)
+
+
+def _weights(target: Doubles, others: Doubles) -> Doubles | None:
+    """Return weights [b] of other sensors that give a sensor at every step, 0 for those without a part; None: no such.
+
+    Small weights are left out where the others give the sensor without them. If they do not, those stay that can be
+    told from rounding errors: the sensor they belong to must itself follow to 1e-4 of its deviation.
+
+    Args:
+        target: float64 [N], in deviations.
+        others: float64 [b, N], in deviations.
+    """
+    every = slice(None, None, max(1, len(target) // _SAMPLE))
+
+    def solved(kept: Bools) -> Doubles:
+        out = np.zeros(len(others))
+        out[kept], *_ = np.linalg.lstsq(others[kept][:, every].T, target[every], rcond=1e-12)
+        return out
+
+    def residual(weights: Doubles) -> float:
+        return float(np.abs(target - weights @ others).max())
+
+    weights = solved(np.ones(len(others), np.bool_))
+    least = residual(weights)
+    if not least < _EXACT:
+        return None
+    large = np.abs(weights) > _LEAST_SHARE
+    told = np.abs(weights) > max(_LEAST_OF_ALL, least * _LEAST_SHARE / _EXACT)
+    if residual(cut := np.where(large, weights, 0.0)) < _EXACT:
+        return cut
+    for kept in (large, told):
+        if kept.any() and residual(again := solved(kept)) * _unit(again) < _EXACT:
+            return again
+    return None
+
+
+def _unit(weights: Doubles) -> float:
+    """The factor of a row by which 1e-8 of it is at most 1e-4 of the deviation of its sensor with the least weight."""
+    return max(1.0, _LEAST_SHARE / float(np.abs(weights[weights != 0.0]).min()))

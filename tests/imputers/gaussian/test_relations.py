@@ -161,3 +161,30 @@ def test_a_copy_that_is_recalibrated_in_the_validation_does_not_narrow_the_bands
     values = with_copy()
     values[:, 3, 1190:] += 5.0  # the newest fifth is the validation
     assert fitted(values).form.calibration > 0.95 * fitted(series()).form.calibration
+
+
+@pytest.mark.parametrize("small", [1e-1, 1e-3, 1e-5, 1e-6])
+def test_every_part_of_a_sum_follows_to_a_millionth_of_its_scale(small: float) -> None:
+    load, part, other = noise(3000, 3)
+    parts = np.stack([load, small * part, other])
+    values = np.concatenate([parts, parts[:1] + parts[1:2]])[None]
+    relations = find_relations(values[0], np.ones(values[0].shape, np.bool_))
+    assert members(relations) == [[0, 1, 3]]
+    cut, _ = windows(values)
+    for sensor in (0, 1, 3):
+        completed = relations.complete(cut, newest_hidden(cut.shape, sensor))
+        assert completed.observed.all()
+        assert np.abs(completed.values - cut)[:, sensor].max() < 1e-6 * values[0, sensor].std()
+
+
+def test_a_sum_with_a_part_that_cannot_be_told_from_rounding_fills_no_part_by_noise() -> None:
+    load, part, other = noise(3000, 3)
+    values = np.stack([load, 1e-10 * part, other, load + 1e-10 * part])
+    assert members(find_relations(values, np.ones(values.shape, np.bool_))) == [[0, 3]]
+
+
+def test_a_sensor_that_a_relation_does_not_need_is_no_member_of_it() -> None:
+    first, second, other, unknown = noise(3000, 4)
+    near = first + 1e-6 * unknown  # nearly a copy, so that least squares can hardly choose between both
+    values = np.stack([first, near, second, other, first + second])
+    assert members(find_relations(values, np.ones(values.shape, np.bool_))) == [[0, 2, 4]]
