@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 Origins = dict[tuple[int, int], tuple[float, Doubles]]
 
 _EXACT = 1e-8  # residual, in deviations of the sensor, up to which a relation holds
@@ -179,20 +180,66 @@ class Relations:
 
 
 def find_relations(values: Doubles, observed: Bools) -> Relations:
-    """Return the relations that hold at all complete steps.
+    """Return the relations that hold at all steps where their sensors are observed.
 
     Args:
-        values: float64 [C, N], of all groups one after another.
+        values: float64 [C, N], of all groups one after another; finite where not observed.
         observed: bool [C, N].
     """
     sensors = len(values)
-    none = Relations(np.zeros((0, sensors)), np.zeros(0))
-    complete = values[:, observed.all(axis=0)]
-    if complete.shape[1] < _LEAST_STEPS * max(sensors, 2):
-        return none
-    mean, deviation = complete.mean(axis=1), complete.std(axis=1)
-    moving = np.flatnonzero(deviation > 1e-9 * np.abs(mean))
-    scaled = (complete[moving] - mean[moving, None]) / deviation[moving, None]
+    found = [_relations_of(values, observed, each) for each in _observed_together(observed)]
+    relations = Relations(
+        np.concatenate([np.zeros((0, sensors)), *(each.coefficients for each in found)]),
+        np.concatenate([np.zeros(0), *(each.constants for each in found)]),
+    )
+    if not len(relations.constants):
+        return relations
+    _, contradicted = relations.tested(values[None], observed[None])
+    return Relations(relations.coefficients[~contradicted[0]], relations.constants[~contradicted[0]])
+
+
+def _observed_together(observed: Bools) -> list[Ints]:
+    """Return sets of sensors that are observed together often enough, as places in rising order.
+
+    A set begins with the sensor of the most readings that no set has yet, and takes in the others, those first that
+    share the most steps with it, as long as enough steps with all of them remain. So all sensors are one set where they
+    can be, and a slow one keeps no relation of the others from being found. That takes C² comparisons of N steps at
+    most; relations between sensors of two sets are not found.
+
+    Args:
+        observed: bool [C, N].
+    """
+    left = np.argsort(-observed.sum(axis=1), kind="stable")
+    sets = []
+    while len(left) > 1:
+        first, others = left[0], left[1:]
+        steps, chosen = observed[first], [first]
+        shared = (observed[others] & steps).sum(axis=1)
+        for sensor in others[np.argsort(-shared, kind="stable")]:
+            together = steps & observed[sensor]
+            if together.sum() >= _LEAST_STEPS * (len(chosen) + 1):
+                steps = together
+                chosen.append(sensor)
+        if len(chosen) > 1:
+            sets.append(np.sort(chosen))
+        left = left[~np.isin(left, chosen)]
+    return sets
+
+
+def _relations_of(values: Doubles, observed: Bools, places: Ints) -> Relations:
+    """Return the relations between some of the sensors that hold at all steps where these are observed.
+
+    Args:
+        values: float64 [C, N].
+        observed: bool [C, N].
+        places: int64 [c], of the sensors.
+    """
+    complete = values[places][:, observed[places].all(axis=0)]
+    mean, deviation = np.zeros((2, len(values)))
+    mean[places], deviation[places] = complete.mean(axis=1), complete.std(axis=1)
+    moving = np.flatnonzero(deviation[places] > 1e-9 * np.abs(mean[places]))
+    scaled = (complete[moving] - mean[places[moving], None]) / deviation[places[moving], None]
+    moving = places[moving]
     rows: list[Doubles] = []
     basis: list[int] = []
     for place, sensor in enumerate(moving):
@@ -200,14 +247,12 @@ def find_relations(values: Doubles, observed: Bools) -> Relations:
         if weights is None:
             basis.append(place)
             continue
-        row = np.zeros(sensors)
+        row = np.zeros(len(values))
         kept = weights != 0.0
         row[moving[np.array(basis)[kept]]] = -weights[kept] / deviation[moving[np.array(basis)[kept]]]
         row[sensor] = 1.0 / deviation[sensor]
         rows.append(row * _unit(weights))
-    if not rows:
-        return none
-    coefficients = np.array(rows)
+    coefficients = np.array(rows).reshape(-1, len(values))
     return Relations(coefficients, coefficients @ mean)
 
 

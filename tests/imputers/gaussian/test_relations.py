@@ -188,3 +188,39 @@ def test_a_sensor_that_a_relation_does_not_need_is_no_member_of_it() -> None:
     near = first + 1e-6 * unknown  # nearly a copy, so that least squares can hardly choose between both
     values = np.stack([first, near, second, other, first + second])
     assert members(find_relations(values, np.ones(values.shape, np.bool_))) == [[0, 2, 4]]
+
+
+def test_a_copy_is_found_beside_slow_and_silent_sensors() -> None:
+    values = np.concatenate([with_copy()[0], np.zeros((1, ROWS))])
+    observed = np.ones(values.shape, np.bool_)
+    observed[2] = np.arange(ROWS) % 60 == 0
+    observed[4] = False
+    assert members(find_relations(values, observed)) == [[0, 3]]
+
+
+def test_copies_are_found_in_two_systems_that_are_read_at_different_steps() -> None:
+    first, second = noise(2000, 2)
+    values = np.stack([first, second, first, 3.0 * second])
+    observed = np.zeros(values.shape, np.bool_)
+    observed[::2, ::2] = observed[1::2, 1::2] = True
+    relations = find_relations(np.where(observed, values, 0.0), observed)
+    assert sorted(members(relations)) == [[0, 2], [1, 3]]
+
+
+def test_a_slow_copy_fills_the_steps_between_its_readings() -> None:
+    values = with_copy(6000)
+    observed = np.ones(values.shape, np.bool_)
+    observed[:, 3] = np.arange(6000) % 6 == 0
+    form = fitted(np.where(observed, values, 0.0), observed).form
+    cut, end_ms = windows(values)
+    found = form.fill(cut, newest_hidden(cut.shape, 3, STEPS - 1), end_ms)
+    assert np.abs(found.mean - cut).max() < 1e-6 * cut[:, 3].std()
+
+
+def test_what_holds_only_where_a_third_sensor_is_observed_is_no_relation() -> None:
+    values = with_copy()[0]
+    observed = np.ones(values.shape, np.bool_)
+    observed[2, ::2] = False
+    assert members(find_relations(values, observed)) == [[0, 3]]
+    values[3, 700] += 1.0  # where the third sensor has no reading
+    assert members(find_relations(values, observed)) == []
