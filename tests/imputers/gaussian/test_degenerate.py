@@ -250,3 +250,15 @@ def test_numbers_that_are_silent_in_the_validation_are_fitted_without_one() -> N
     assert result.form.kinds == (Kind.NUMBER, Kind.STATE)
     assert result.report.validation_windows == 0
     assert result.report.weights == {"plain": 1.0}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_values_that_are_too_far_apart_for_the_arithmetic_are_a_sentence() -> None:
+    """Beside readings of about 1, one group's other sensor has 1e55 and the other group's 1e90."""
+    rng = np.random.default_rng(19)
+    values = np.cumsum(rng.normal(size=(2, 2, 60)), axis=2)
+    values[:, 1] *= 10.0 ** rng.uniform(50, 99, (2, 1))
+    observed = rng.random(values.shape) > 0.3
+    observed[0, 1, 30:] = False
+    with pytest.raises(ModelError, match="values of such sizes"):
+        fitted(values, observed, steps=12)
