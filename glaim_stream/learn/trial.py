@@ -77,7 +77,11 @@ def errors_of(forms: Mapping[str, ClosedForm], series: Series, held: int, steps:
 
 
 def better(errors: Errors, one: str, other: str) -> bool:
-    """Whether a method has the smaller error, in the geometric mean of the cases."""
-    cases = errors[one]
-    ratios = [np.log(cases[case] + 1e-12) - np.log(errors[other][case] + 1e-12) for case in cases]
+    """Whether a method has the smaller error, in the geometric mean of the cases.
+
+    Cases in which both errors are infinite do not tell them apart: a reading of 1e200 has no square.
+    """
+    cases = {case: (error, errors[other][case]) for case, error in errors[one].items()}
+    told = [pair for pair in cases.values() if not np.isinf(pair).all()]
+    ratios = [np.log(mine + 1e-12) - np.log(theirs + 1e-12) for mine, theirs in told]
     return bool(ratios) and float(np.mean(ratios)) < 0.0

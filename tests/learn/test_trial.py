@@ -96,3 +96,6 @@ def test_better_means_a_lower_geometric_mean_over_the_cases() -> None:
     assert not better(errors, "b", "a")
     assert not better(errors, "a", "a")
     assert not better(errors, "none", "none")  # nothing was scored
+    wild = {"a": {"x": 0.1, "y": np.inf}, "b": {"x": 1.0, "y": np.inf}}
+    assert better(wild, "a", "b")
+    assert not better(wild, "b", "a")
