@@ -3,8 +3,9 @@
 A gap of up to `LONGEST_GAP` steps is filled. In a longer one, the closed form fills the cells about which the other
 sensors, or readings nearby, tell something: where its deviation is well below that of the sensor's readings, and far
 from them only if a trial of such gaps showed errors well below those of the sensor's mean. The others are left null,
-since a value there would be the sensor's mean in disguise. A stated longest gap replaces this rule: gaps of up to it
-are filled in full, and longer ones are left.
+since a value there would be the sensor's mean in disguise. A meter that was not reset in the gap is on the line between
+its two readings. A stated longest gap replaces these rules: gaps of up to it are filled in full, and longer ones are
+left.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from numpy.typing import NDArray
 from glaim_stream.errors import SettingsError
 from glaim_stream.imputers.gaussian.form import LARGEST
 from glaim_stream.imputers.gaussian.kind_bands import by_kind
+from glaim_stream.imputers.gaussian.kinds import Kind, are
 from glaim_stream.imputers.limits import Limits
+from glaim_stream.tables import meters
 from glaim_stream.tables.fitted import Fitted
 from glaim_stream.tables.groups import FilledGroup, Group, Progress, usable
-from glaim_stream.tables.lines import gap_lengths, lines
+from glaim_stream.tables.lines import Lines, gap_lengths, lines
 from glaim_stream.tables.long_gaps import KNOWN, LONGEST_GAP
 from glaim_stream.vocabulary import Method
 
@@ -73,7 +76,9 @@ def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
     with np.errstate(invalid="ignore"):
         told = known & (deviation < KNOWN * fitted.spread[:, None]) & (max_gap is None)
     told &= ~(far & fitted.long_gaps.hopeless[:, None])
-    drawn = np.isfinite(line.values) & short
+    climbing = _between_meter_readings(fitted, line) & ~short & (max_gap is None)
+    told &= ~climbing
+    drawn = np.isfinite(line.values) & (short | climbing)
     by_form: Bools = known & np.where(short, fitted.by_form[:, None] | ~drawn, told) & holes
     by_line: Bools = holes & drawn & ~by_form
     filled_cells: Bools = by_form | by_line
@@ -84,11 +89,20 @@ def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
     filled = limits.keep(np.where(by_form, mean, line.values))
     filled = np.where(filled_cells, filled, group.values)
     lower, upper = _band(filled, half, filled_cells, limits, fitted)
+    lower, upper = _with_meters(lower, upper, values, line, climbing & by_line)
     method = np.where(holes, np.uint8(Method.NONE), np.uint8(Method.OBSERVED))
     method = np.where(by_line, line.method, method)
     method = np.where(by_form, np.where(fitted.by_form, fitted.methods, fitted.form_methods)[:, None], method)
     left = _reasons(holes & ~filled_cells, group, observed, short, longest, max_gap)
     return FilledGroup(group.name, filled, lower, upper, method.astype(np.uint8), left, group.doubts)
+
+
+def _between_meter_readings(fitted: Fitted, line: Lines) -> Bools:
+    """Cells [C, N] of meters between two readings of which the later one is not smaller.
+
+    A form knows nothing of the total far from both readings: its answers fall, and jump where the gap ends.
+    """
+    return np.asarray(are(fitted.kinds, Kind.METER)[:, None] & (line.method == Method.INTERPOLATION))
 
 
 def _widths(fitted: Fitted, far: Bools) -> Doubles:
@@ -112,6 +126,16 @@ def _band(filled: Doubles, half: Doubles, made: Bools, limits: Limits, fitted: F
     places = np.arange(len(filled))[:, None]
     bounds = by_kind(lower, upper, filled, fitted.kinds, places, limits.lowest[:, None], limits.highest[:, None])
     lower, upper = (np.where(made, new, filled) for new in bounds)
+    return lower, upper
+
+
+def _with_meters(lower: Doubles, upper: Doubles, values: Doubles, line: Lines, cells: Bools) -> tuple[Doubles, Doubles]:
+    """The bands [C, N], in cells of meters' long gaps by what their readings say of such gaps."""
+    lower, upper = lower.copy(), upper.copy()
+    for sensor in np.flatnonzero(cells.any(axis=1)):
+        mine = cells[sensor]
+        found = meters.bounds(values[sensor], line.values[sensor], line.scale[sensor], mine)
+        lower[sensor, mine], upper[sensor, mine] = (each[mine] for each in found)
     return lower, upper
 
 

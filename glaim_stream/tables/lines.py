@@ -66,10 +66,15 @@ def gap_lengths(missing: Bools) -> Ints:
     """Length of the run of missing cells in which each cell [C, N] lies; 0 elsewhere."""
     out = np.zeros(missing.shape, np.int64)
     for sensor, row in enumerate(missing):
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], row, [False]])))
-        first, last = edges[::2], edges[1::2]
-        out[sensor, row] = np.repeat(last - first, last - first)
+        first, end = runs(row)
+        out[sensor, row] = np.repeat(end - first, end - first)
     return out
+
+
+def runs(row: Bools) -> tuple[Ints, Ints]:
+    """First steps of the runs of true cells of a row [N], and the steps after their last ones."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], row, [False]])))
+    return edges[::2], edges[1::2]
 
 
 def _since(observed: Bools) -> Doubles:

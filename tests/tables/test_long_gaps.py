@@ -8,6 +8,7 @@ from glaim_stream import Imputer
 from glaim_stream.tables.cells import Outcome
 from glaim_stream.tables.fill import Group, Result, fill_groups
 from glaim_stream.tables.long_gaps import LongGaps, long_cells
+from glaim_stream.tables.meters import bounds
 from glaim_stream.tables.page import page
 from glaim_stream.tables.summary import error_lines
 
@@ -132,3 +133,44 @@ def test_an_imputer_keeps_what_was_tried(tmp_path):
 
 def test_sensors_that_were_not_tried_are_not_hopeless():
     assert not LongGaps.untried(3).hopeless.any()
+
+
+def with_a_meter(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """A flow, the meter that counts it and another sensor [3, N], the meter silent for 150 steps; and the truth."""
+    rng = np.random.default_rng(seed)
+    flow = np.maximum(10.0 + 4.0 * slow(4000, 0.9, rng), 0.0)
+    truth = np.stack([flow + 0.1 * rng.normal(size=4000), 1000.0 + np.cumsum(flow), 5.0 + slow(4000, 0.9, rng)])
+    values = np.where(rng.random(truth.shape) < 0.04, np.nan, truth)
+    values[1, 1000:1150] = np.nan
+    return values, truth
+
+
+def slow(steps: int, rest: float, rng: np.random.Generator) -> np.ndarray:
+    """A series [N] of deviation 1 that keeps a share of each value in the next."""
+    out = rng.normal(size=steps)
+    for step in range(1, steps):
+        out[step] = rest * out[step - 1] + np.sqrt(1.0 - rest**2) * out[step]
+    return out
+
+
+def test_a_meter_neither_falls_nor_jumps_in_a_long_gap_and_its_band_holds_the_truth():
+    held = []
+    for seed in range(4):
+        values, truth = with_a_meter(seed)
+        found = filled(values).groups[0]
+        gap = slice(995, 1155)
+        rises = np.diff(found.values[1, gap])
+        assert rises.min() >= 0.0
+        assert rises.max() < 40.0
+        np.testing.assert_allclose(np.diff(found.values[1, 1000:1150], 2), 0.0, atol=1e-6)
+        lower, upper = found.lower[1, 1000:1150], found.upper[1, 1000:1150]
+        assert np.isnan(values[1, 999]) or lower.min() >= values[1, 999]
+        held.append((lower <= truth[1, 1000:1150]) & (truth[1, 1000:1150] <= upper))
+    assert np.concatenate(held).mean() > 0.7
+
+
+def test_a_meter_that_had_too_few_readings_to_try_lies_somewhere_between_the_two_readings():
+    row = np.array([0.0, 1.0, np.nan, np.nan, np.nan, 9.0, 10.0])
+    lower, upper = bounds(row, np.array([0.0, 1.0, 3.0, 5.0, 7.0, 9.0, 10.0]), np.ones(7), np.isnan(row))
+    np.testing.assert_array_equal(lower[2:5], 1.0)
+    np.testing.assert_array_equal(upper[2:5], 9.0)
