@@ -1,11 +1,11 @@
 """Fills the holes of series by what was found out about their sensors.
 
-A gap of up to `LONGEST_GAP` steps is filled. In a longer one, the closed form fills the cells about which the other
-sensors, or readings nearby, tell something: where its deviation is well below that of the sensor's readings, and far
-from them only if a trial of such gaps showed errors well below those of the sensor's mean. The others are left null,
-since a value there would be the sensor's mean in disguise. A meter that was not reset in the gap is on the line between
-its two readings. A stated longest gap replaces these rules: gaps of up to it are filled in full, and longer ones are
-left.
+A gap of up to `LONGEST_GAP` steps is filled; see `glaim_stream.tables.far_cells` for its cells far from readings. In a
+longer one, the closed form fills the cells about which the other sensors, or readings nearby, tell something: where its
+deviation is well below that of the sensor's readings, and far from them only if a trial of such gaps showed errors well
+below those of the sensor's mean. The others are left null, since a value there would be the sensor's mean in disguise.
+A meter that was not reset in the gap is on the line between its two readings. A stated longest gap replaces the rules
+of longer gaps: gaps of up to it are filled in full, and longer ones are left.
 """
 
 from __future__ import annotations
@@ -22,14 +22,17 @@ from glaim_stream.imputers.gaussian.kind_bands import by_kind
 from glaim_stream.imputers.gaussian.kinds import Kind, are
 from glaim_stream.imputers.limits import Limits
 from glaim_stream.tables import meters
+from glaim_stream.tables.far_cells import better_by_line
 from glaim_stream.tables.fitted import Fitted
 from glaim_stream.tables.groups import FilledGroup, Group, Progress, usable
-from glaim_stream.tables.lines import Lines, gap_lengths, lines
+from glaim_stream.tables.lines import Lines, gap_lengths, lines, runs
 from glaim_stream.tables.long_gaps import KNOWN, LONGEST_GAP
 from glaim_stream.vocabulary import Method
 
 Bools = NDArray[np.bool_]
 Doubles = NDArray[np.float64]
+
+_MEAN_OF_NINETY = 0.485  # a normal distribution's mean absolute error, in halves of its 90 % band
 
 SILENT = "the sensor has no reading"
 UNUSABLE = f"the sensor has no finite reading below {LARGEST:g}, or none that is believed"
@@ -74,12 +77,13 @@ def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
     known: Bools = np.isfinite(mean)
     far = fitted.long_gaps.far(observed) & ~short
     with np.errstate(invalid="ignore"):
-        told = known & (deviation < KNOWN * fitted.spread[:, None]) & (max_gap is None)
-    told &= ~(far & fitted.long_gaps.hopeless[:, None])
-    climbing = _between_meter_readings(fitted, line) & ~short & (max_gap is None)
-    told &= ~climbing
+        told = known & (deviation < KNOWN * fitted.spread[:, None])
+    lone = holes & known & short & fitted.by_form[:, None] & fitted.silent_windows(observed)
+    climbing = _between_meter_readings(fitted, line) & np.where(short, _gaps_with(lone, observed), max_gap is None)
     drawn = np.isfinite(line.values) & (short | climbing)
-    by_form: Bools = known & np.where(short, fitted.by_form[:, None] | ~drawn, told) & holes
+    chosen = fitted.by_form[:, None] & ~_better_by_line(fitted, values, lone, deviation, told)
+    told &= ~(far & fitted.long_gaps.hopeless[:, None]) & (max_gap is None)
+    by_form: Bools = known & np.where(short, chosen | ~drawn, told) & ~climbing & holes
     by_line: Bools = holes & drawn & ~by_form
     filled_cells: Bools = by_form | by_line
     limits = fitted.limits.widened([values])
@@ -103,6 +107,23 @@ def _between_meter_readings(fitted: Fitted, line: Lines) -> Bools:
     A form knows nothing of the total far from both readings: its answers fall, and jump where the gap ends.
     """
     return np.asarray(are(fitted.kinds, Kind.METER)[:, None] & (line.method == Method.INTERPOLATION))
+
+
+def _better_by_line(fitted: Fitted, values: Doubles, lone: Bools, deviation: Doubles, told: Bools) -> Bools:
+    """Cells [C, N] of gaps that are filled, among those without readings nearby, that the line fills better."""
+    tried = fitted.long_gaps
+    width = np.fmax(fitted.form_width, tried.width)
+    width = np.where(np.isinf(tried.error), np.inf, width)  # nobody knows
+    return better_by_line(values, lone, deviation * width[:, None] * _MEAN_OF_NINETY, told & ~tried.hopeless[:, None])
+
+
+def _gaps_with(cells: Bools, observed: Bools) -> Bools:
+    """Cells [C, N] of the gaps that have some of these cells."""
+    out = np.zeros_like(cells)
+    for sensor in np.flatnonzero(cells.any(axis=1)):
+        for first, end in zip(*runs(~observed[sensor]), strict=True):
+            out[sensor, first:end] = cells[sensor, first:end].any()
+    return out
 
 
 def _widths(fitted: Fitted, far: Bools) -> Doubles:

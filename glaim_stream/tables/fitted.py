@@ -13,7 +13,7 @@ from glaim_stream.imputers.gaussian.report import Report
 from glaim_stream.imputers.limits import Limits
 from glaim_stream.tables.central import answers_of_all
 from glaim_stream.tables.groups import Form
-from glaim_stream.tables.long_gaps import LongGaps
+from glaim_stream.tables.long_gaps import LongGaps, far_from
 from glaim_stream.vocabulary import METHODS, Method
 
 Bools = NDArray[np.bool_]
@@ -104,6 +104,10 @@ class Fitted:
         """Kinds of the C sensors; None for those of no form."""
         known = {name: kind for form in self.forms for name, kind in zip(form.sensors, form.kinds, strict=True)}
         return tuple(known.get(name) for name in self.sensors)
+
+    def silent_windows(self, observed: Bools) -> Bools:
+        """Cells [C, N] further from the readings of their sensor than half a window: a form's may have none of them."""
+        return far_from(observed, max((form.steps for form in self.forms), default=0) // 2)
 
     def answers(self, values: Doubles, start_ms: int, wanted: Bools) -> tuple[Doubles, Doubles]:
         """Return means and deviations of the forms [C, N] in cells that are wanted; NaN elsewhere, and if declined.

@@ -58,7 +58,7 @@ class LongGaps:
 
     def far(self, observed: Bools) -> Bools:
         """Cells [C, N] too far from the readings of their sensor for these to tell about them."""
-        return _far(observed, self.reach)
+        return far_from(observed, self.reach)
 
 
 def long_cells(group: Group) -> Bools:
@@ -98,7 +98,7 @@ def tried(
         known = np.where(cells, np.nan, truth)
         mean, deviation = answers_of_all(forms, sensors, known, int(group.times_ms[0]), cells)
         mean = limits.keep(mean)
-        scored = cells & _far(~np.isnan(known), reach) & np.isfinite(mean)
+        scored = cells & far_from(~np.isnan(known), reach) & np.isfinite(mean)
         for sensor in np.flatnonzero(cells.any(axis=1)):
             rest = known[sensor][~np.isnan(known[sensor])]
             usual = np.abs(truth[sensor] - (rest.mean() if len(rest) else np.nan))
@@ -129,5 +129,6 @@ def _width(ends: Sequence[Doubles]) -> float:
     return max(widths, default=np.nan)
 
 
-def _far(observed: Bools, reach: int) -> Bools:
+def far_from(observed: Bools, reach: int) -> Bools:
+    """Cells [C, N] further than so many steps from the readings of their sensor."""
     return np.asarray(np.minimum(*distances(observed)) > reach)
