@@ -27,6 +27,7 @@ from glaim_stream.tables.fitted import Fitted
 from glaim_stream.tables.groups import FilledGroup, Group, Progress, usable
 from glaim_stream.tables.lines import Lines, gap_lengths, lines, runs
 from glaim_stream.tables.long_gaps import KNOWN, LONGEST_GAP
+from glaim_stream.tables.units import units_of
 from glaim_stream.vocabulary import Method
 
 Bools = NDArray[np.bool_]
@@ -78,17 +79,19 @@ def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
     far = fitted.long_gaps.far(observed) & ~short
     with np.errstate(invalid="ignore"):
         told = known & (deviation < KNOWN * fitted.spread[:, None])
-    lone = holes & known & short & fitted.by_form[:, None] & fitted.silent_windows(observed)
+    usual = fitted.by_form_in(group.name)[:, None]
+    lone = holes & known & short & usual & fitted.silent_windows(observed)
     climbing = _between_meter_readings(fitted, line) & np.where(short, _gaps_with(lone, observed), max_gap is None)
     drawn = np.isfinite(line.values) & (short | climbing)
-    chosen = fitted.by_form[:, None] & ~_better_by_line(fitted, values, lone, deviation, told)
+    chosen = usual & ~_better_by_line(fitted, values, lone, deviation, told)
     told &= ~(far & fitted.long_gaps.hopeless[:, None]) & (max_gap is None)
     by_form: Bools = known & np.where(short, chosen | ~drawn, told) & ~climbing & holes
     by_line: Bools = holes & drawn & ~by_form
     filled_cells: Bools = by_form | by_line
     limits = fitted.limits.widened([values])
     half = np.where(by_form, deviation * _widths(fitted, far), 0.0)
-    half = np.where(by_line, _line_half(line.scale, fitted.line_width, values), half)
+    line_width = fitted.line_width * units_of(values, fitted.kinds, fitted.common_units)
+    half = np.where(by_line, _line_half(line.scale, line_width, values), half)
     half = np.where(holes, half, 0.0)
     filled = limits.keep(np.where(by_form, mean, line.values))
     filled = np.where(filled_cells, filled, group.values)

@@ -17,16 +17,17 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import ModelError, SettingsError, listed
 from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.gaussian.kinds import Kind, differences
+from glaim_stream.imputers.gaussian.kinds import Kind, are, differences
 from glaim_stream.imputers.gaussian.report import Report
 from glaim_stream.imputers.limits import Limits, limits_of
 from glaim_stream.tables.closed_form import fit_form, spread_of
 from glaim_stream.tables.clusters import clusters_of
-from glaim_stream.tables.fitted import Fitted
+from glaim_stream.tables.fitted import Fitted, kinds_of
 from glaim_stream.tables.groups import Form, Group, Progress, Trainer
 from glaim_stream.tables.hidden import hidden_cells
 from glaim_stream.tables.lines import lines
 from glaim_stream.tables.long_gaps import LONGEST_GAP, LongGaps, long_cells, tried
+from glaim_stream.tables.units import common_units, units_of
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -34,6 +35,8 @@ Doubles = NDArray[np.float64]
 
 _LEAST_HIDDEN = 20  # cells from which errors give a band
 _NINETY = 1.6449  # deviations to each side that a normal distribution's 90 % band has
+_LEAST_OF_GROUP = 10  # cells from which a group in another unit chooses for itself
+_DRAWN = (Kind.STATE, Kind.ANGLE, Kind.CARRIED)  # the form has the values of `lines`
 _WIDTHS = (0.25, 4.0)  # factors of the form's own band
 
 
@@ -84,6 +87,8 @@ def fit(
     long_gaps = LongGaps.untried(len(sensors))
     if trial and some_long:
         long_gaps = tried(trial, sensors, groups, long, limits)
+    kinds = kinds_of(forms, sensors)
+    units = common_units(series, kinds)
     unscored = Fitted(
         sensors=tuple(sensors),
         step_ms=step_ms,
@@ -91,10 +96,12 @@ def fit(
         report=report if len(forms) == 1 else None,
         refused="" if forms else refused,
         by_form=np.array([any(name in each.sensors for each in forms) for name in sensors], np.bool_),
+        by_line=frozenset(),
         limits=limits,
         spread=spread_of(series, len(sensors)),
         form_width=np.full(len(sensors), _NINETY),
-        line_width=_line_widths(series, len(sensors)),
+        line_width=_line_widths(series, [units_of(values, kinds, units) for values in series], len(sensors)),
+        common_units=units,
         form_error=np.full(len(sensors), np.nan),
         line_errors=np.full(len(sensors), np.nan),
         cells=np.zeros(len(sensors), np.int64),
@@ -171,11 +178,13 @@ def _require_fitting(form: ClosedForm, sensors: Sequence[str], step_ms: int | No
         raise SettingsError(f"the closed form has a step of {form.step_ms:,} ms, found a table of {step_ms:,} ms")
 
 
-def _line_widths(series: Sequence[Doubles], sensors: int) -> Doubles:
-    """Bands of interpolation from readings between two others; NaN where there is none."""
+def _line_widths(series: Sequence[Doubles], units: Sequence[Doubles], sensors: int) -> Doubles:
+    """Bands of interpolation in units [C] of the groups, from readings between two others; NaN where there is none."""
     out = np.full(sensors, np.nan)
     for place in range(sensors):
-        rows = [values[place][~np.isnan(values[place])] for values in series]
+        rows = [
+            values[place][~np.isnan(values[place])] / unit[place] for values, unit in zip(series, units, strict=True)
+        ]
         errors = [np.abs(each[1:-1] - (each[2:] + each[:-2]) / 2) / np.sqrt(0.5) for each in rows if len(each) > 2]
         if errors:
             out[place] = np.quantile(np.concatenate(errors), 0.9)
@@ -200,18 +209,28 @@ def _scored(
         scored = cells & np.isfinite(line.values)
         mean = fitted.limits.keep(np.where(np.isnan(mean), line.values, mean))
         errors = (np.abs(differences(fitted.kinds, each, values)) for each in (mean, line.values))
-        columns.append((np.nonzero(scored)[0], *(each[scored] for each in (*errors, spread, line.scale))))
+        places = np.nonzero(scored)[0]
+        unit = units_of(values, fitted.kinds, fitted.common_units)[places]
+        number = np.full(len(places), len(columns))
+        columns.append((places, number, unit, *(each[scored] for each in (*errors, spread, line.scale))))
         if progress is not None:
             progress("trying", len(columns), len(groups))
     if not columns:
         return fitted
-    return _chosen(fitted, *(np.concatenate(each) for each in zip(*columns, strict=True)))
+    place, number, *rest = (np.concatenate(each) for each in zip(*columns, strict=True))
+    return _by_group(_chosen(fitted, place, *rest), [each.name for each in groups], place, number, *rest[1:3])
 
 
 def _chosen(
-    fitted: Fitted, place: Ints, form_error: Doubles, line_error: Doubles, deviation: Doubles, scale: Doubles
+    fitted: Fitted,
+    place: Ints,
+    unit: Doubles,
+    form_error: Doubles,
+    line_error: Doubles,
+    deviation: Doubles,
+    scale: Doubles,
 ) -> Fitted:
-    """Choose methods and widths of bands by the errors at hidden cells, all [n]."""
+    """Choose methods and widths of bands by the errors at hidden cells, all [n]; units are those of their groups."""
     count = len(fitted.sensors)
     by_form, form_width, line_width = fitted.by_form.copy(), fitted.form_width.copy(), fitted.line_width.copy()
     errors, line_errors = np.full(count, np.nan), np.full(count, np.nan)
@@ -222,12 +241,12 @@ def _chosen(
         if not mine.any():
             continue
         errors[sensor], line_errors[sensor] = form_error[mine].mean(), line_error[mine].mean()
-        same = fitted.kinds[sensor] in (Kind.STATE, Kind.ANGLE, Kind.CARRIED)  # the form has the values of `lines`
+        same = fitted.kinds[sensor] in _DRAWN
         by_form[sensor] &= not same and bool(errors[sensor] <= line_errors[sensor])
         if cells[sensor] >= _LEAST_HIDDEN:
             usable_line = mine & (scale > 0) & np.isfinite(scale)
             if usable_line.any():
-                ratios = line_error[usable_line] / scale[usable_line]
+                ratios = line_error[usable_line] / unit[usable_line] / scale[usable_line]
                 # A valve that rarely moves is not certain to be where it was.
                 line_width[sensor] = np.quantile(ratios, 0.9) or np.sqrt(np.mean(ratios**2))
             usable_form = mine & (deviation > 0)
@@ -243,3 +262,34 @@ def _chosen(
         line_errors=line_errors,
         cells=cells,
     )
+
+
+def _by_group(
+    fitted: Fitted, names: Sequence[str], place: Ints, number: Ints, form_error: Doubles, line_error: Doubles
+) -> Fitted:
+    """Choose anew for sensors whose groups are in different units, by the errors at hidden cells, all [n].
+
+    The form is fitted to all groups together, and is wrong by its own measure in a small group with another unit: there
+    the line fills, and the others still choose among themselves. Groups with few hidden cells do as the others.
+
+    Args:
+        fitted: by all cells together.
+        names: of the groups.
+        place: of the cells' sensors.
+        number: of the cells' groups.
+        form_error: of the cells, sensor units.
+        line_error: likewise.
+    """
+    by_form, by_line = fitted.by_form.copy(), set()
+    able = np.array([any(name in form.sensors for form in fitted.forms) for name in fitted.sensors], np.bool_)
+    able &= ~are(fitted.kinds, *_DRAWN)
+    for sensor in np.flatnonzero(able & ~np.isnan(fitted.common_units)):
+        mine = place == sensor
+        count, form, line = (
+            np.bincount(number[mine], weights, len(names)) for weights in (None, form_error[mine], line_error[mine])
+        )
+        for group in np.flatnonzero((count >= _LEAST_OF_GROUP) & (form > line)).tolist():
+            by_line.add((names[group], fitted.sensors[sensor]))
+        gains = np.divide(line - form, line + form, out=np.zeros(len(names)), where=line + form > 0)
+        by_form[sensor] = (count * gains).sum() >= 0.0
+    return replace(fitted, by_form=by_form, by_line=frozenset(by_line))

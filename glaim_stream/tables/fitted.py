@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,10 +32,12 @@ class Fitted:
     report: of the fit of a single form.
     refused: why there is no form; empty if there is one.
     by_form: bool [C], sensors that the form fills.
+    by_line: names of groups and sensors of `by_form` that it does not fill there, as they have another unit.
     limits: that filled values respect.
     spread: float64 [C], deviation of each sensor's readings around their mean.
     form_width: float64 [C], half of the 90 % band in deviations of the form.
-    line_width: float64 [C], half of the 90 % band of interpolation, in the scales of `Lines`.
+    line_width: float64 [C], half of the 90 % band of interpolation, in the scales of `Lines` and the group's units.
+    common_units: float64 [C], NaN where groups move alike and their units are 1; see `glaim_stream.tables.units`.
     form_error, line_errors: float64 [C], mean absolute errors at hidden cells; NaN without one.
     cells: int64 [C], number of hidden cells.
     long_gaps: what a trial of gaps of more than `LONGEST_GAP` steps showed.
@@ -46,10 +49,12 @@ class Fitted:
     report: Report | None
     refused: str
     by_form: Bools
+    by_line: frozenset[tuple[str, str]]
     limits: Limits
     spread: Doubles
     form_width: Doubles
     line_width: Doubles
+    common_units: Doubles
     form_error: Doubles
     line_errors: Doubles
     cells: Ints
@@ -102,8 +107,11 @@ class Fitted:
     @cached_property
     def kinds(self) -> tuple[Kind | None, ...]:
         """Kinds of the C sensors; None for those of no form."""
-        known = {name: kind for form in self.forms for name, kind in zip(form.sensors, form.kinds, strict=True)}
-        return tuple(known.get(name) for name in self.sensors)
+        return kinds_of(self.forms, self.sensors)
+
+    def by_form_in(self, group: str) -> Bools:
+        """Sensors that the form fills in a group, bool [C]."""
+        return self.by_form & np.array([(group, sensor) not in self.by_line for sensor in self.sensors], np.bool_)
 
     def silent_windows(self, observed: Bools) -> Bools:
         """Cells [C, N] further from the readings of their sensor than half a window: a form's may have none of them."""
@@ -118,3 +126,9 @@ class Fitted:
             wanted: bool [C, N].
         """
         return answers_of_all(self.forms, self.sensors, values, start_ms, wanted)
+
+
+def kinds_of(forms: Sequence[Form], sensors: Sequence[str]) -> tuple[Kind | None, ...]:
+    """Kinds of sensors; None for those of no form."""
+    known = {name: kind for form in forms for name, kind in zip(form.sensors, form.kinds, strict=True)}
+    return tuple(known.get(name) for name in sensors)

@@ -21,6 +21,7 @@ from glaim_stream.tables.long_gaps import LongGaps
 _ARRAYS = ("by_form", "spread", "form_width", "line_width", "form_error", "line_errors", "cells")
 _LONG = ("error", "usual", "width")
 _LOWEST, _HIGHEST, _FORM = "lowest", "highest", "form"
+_UNITS = "common_units"
 _KIND = "imputer of tables"
 
 
@@ -31,12 +32,14 @@ def write(path: Path, fitted: Fitted, state: Mapping[str, Any]) -> None:
         TableError: the state holds something else than text, numbers, and lists of them.
     """
     arrays: artefact.Arrays = {name: getattr(fitted, name) for name in _ARRAYS}
+    arrays[_UNITS] = fitted.common_units
     arrays |= {_LOWEST: fitted.limits.lowest, _HIGHEST: fitted.limits.highest}
     arrays |= {f"long_{name}": getattr(fitted.long_gaps, name) for name in _LONG}
     forms = [each for each in fitted.forms if isinstance(each, ClosedForm)]
     arrays |= {f"{_FORM}{place}": np.frombuffer(form.to_bytes(), np.uint8) for place, form in enumerate(forms)}
     fit = [list(fitted.sensors), fitted.step_ms, fitted.refused]
     text = {"kind": _KIND, "fit": fit, "forms": len(forms), "reach": fitted.long_gaps.reach, "state": dict(state)}
+    text["by_line"] = sorted(fitted.by_line)
     try:
         content = artefact.to_bytes(artefact.with_text(arrays, text))
     except TypeError as error:
@@ -80,6 +83,8 @@ def read(path: Path) -> tuple[Fitted, dict[str, Any]]:
         limits=Limits(arrays[_LOWEST], arrays[_HIGHEST]),
         trained=np.zeros(len(sensors), np.bool_),
         long_gaps=long,
+        by_line=frozenset((group, sensor) for group, sensor in text.get("by_line", ())),
+        common_units=arrays.get(_UNITS, np.full(len(sensors), np.nan)),  # absent from older files
         **{name: arrays[name] for name in _ARRAYS},
     )
     return fitted, text["state"]
