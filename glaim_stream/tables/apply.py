@@ -25,7 +25,7 @@ from glaim_stream.tables import meters
 from glaim_stream.tables.far_cells import better_by_line
 from glaim_stream.tables.fitted import Fitted
 from glaim_stream.tables.groups import FilledGroup, Group, Progress, usable
-from glaim_stream.tables.lines import Lines, gap_lengths, lines, runs
+from glaim_stream.tables.lines import Lines, distances, gap_lengths, lines, runs
 from glaim_stream.tables.long_gaps import KNOWN, LONGEST_GAP
 from glaim_stream.tables.units import units_of
 from glaim_stream.vocabulary import Method
@@ -79,6 +79,7 @@ def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
     far = fitted.long_gaps.far(observed) & ~short
     with np.errstate(invalid="ignore"):
         told = known & (deviation < KNOWN * fitted.spread[:, None])
+    units = units_of(values, fitted.kinds, fitted.common_units)
     usual = fitted.by_form_in(group.name)[:, None]
     lone = holes & known & short & usual & fitted.silent_windows(observed)
     climbing = _between_meter_readings(fitted, line) & np.where(short, _gaps_with(lone, observed), max_gap is None)
@@ -90,9 +91,8 @@ def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
     filled_cells: Bools = by_form | by_line
     limits = fitted.limits.widened([values])
     half = np.where(by_form, deviation * _widths(fitted, far), 0.0)
-    line_width = fitted.line_width * units_of(values, fitted.kinds, fitted.common_units)
-    half = np.where(by_line, _line_half(line.scale, line_width, values), half)
-    half = np.where(holes, half, 0.0)
+    half = np.where(by_line, _line_half(line.scale, fitted.line_width * units, values), half)
+    half = np.where(holes, _not_too_near(fitted, half, observed, by_form, units), 0.0)
     filled = limits.keep(np.where(by_form, mean, line.values))
     filled = np.where(filled_cells, filled, group.values)
     lower, upper = _band(filled, half, filled_cells, limits, fitted)
@@ -134,6 +134,19 @@ def _widths(fitted: Fitted, far: Bools) -> Doubles:
     tried = np.isfinite(fitted.long_gaps.width)
     width = np.where(tried, fitted.long_gaps.width, fitted.form_width)
     return np.where(far, np.maximum(width, fitted.form_width)[:, None], fitted.form_width[:, None])
+
+
+def _not_too_near(fitted: Fitted, half: Doubles, observed: Bools, by_form: Bools, units: Doubles) -> Doubles:
+    """Halves of bands [C, N], with those of cells nearer to readings than all hidden cells were as wide as need be.
+
+    The readings of a sensor that is slower than the table are so many steps apart, and so are hidden ones from the
+    next. Nobody has seen the errors between them, nor how alike readings so near to one another are: a part of what
+    neighbours differ by is noise, which does not shrink with the distance. The form's errors there are taken to be as
+    large as those at hidden cells, and interpolation's to have the noise of its readings.
+    """
+    nearer = np.minimum(*distances(observed)) < fitted.nearest[:, None]
+    form, line = (each[:, None] * units[:, None] for each in (fitted.near_form, fitted.near_line))
+    return np.where(nearer, np.where(by_form, np.maximum(half, form), np.hypot(half, line)), half)
 
 
 def _line_half(scale: Doubles, width: Doubles, values: Doubles) -> Doubles:

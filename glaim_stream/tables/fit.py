@@ -25,7 +25,7 @@ from glaim_stream.tables.clusters import clusters_of
 from glaim_stream.tables.fitted import Fitted, kinds_of
 from glaim_stream.tables.groups import Form, Group, Progress, Trainer
 from glaim_stream.tables.hidden import hidden_cells
-from glaim_stream.tables.lines import lines
+from glaim_stream.tables.lines import distances, lines
 from glaim_stream.tables.long_gaps import LONGEST_GAP, LongGaps, long_cells, tried
 from glaim_stream.tables.units import common_units, units_of
 
@@ -36,6 +36,7 @@ Doubles = NDArray[np.float64]
 _LEAST_HIDDEN = 20  # cells from which errors give a band
 _NINETY = 1.6449  # deviations to each side that a normal distribution's 90 % band has
 _LEAST_OF_GROUP = 10  # cells from which a group in another unit chooses for itself
+_FEW = 0.01  # of the hidden cells: nearer to a reading than all others, they tell nothing
 _DRAWN = (Kind.STATE, Kind.ANGLE, Kind.CARRIED)  # the form has the values of `lines`
 _WIDTHS = (0.25, 4.0)  # factors of the form's own band
 
@@ -89,6 +90,7 @@ def fit(
         long_gaps = tried(trial, sensors, groups, long, limits)
     kinds = kinds_of(forms, sensors)
     units = common_units(series, kinds)
+    of_groups = [units_of(values, kinds, units) for values in series]
     unscored = Fitted(
         sensors=tuple(sensors),
         step_ms=step_ms,
@@ -100,7 +102,10 @@ def fit(
         limits=limits,
         spread=spread_of(series, len(sensors)),
         form_width=np.full(len(sensors), _NINETY),
-        line_width=_line_widths(series, [units_of(values, kinds, units) for values in series], len(sensors)),
+        nearest=np.zeros(len(sensors)),
+        near_form=np.zeros(len(sensors)),
+        near_line=_noise(series, of_groups, kinds),
+        line_width=_line_widths(series, of_groups, len(sensors)),
         common_units=units,
         form_error=np.full(len(sensors), np.nan),
         line_errors=np.full(len(sensors), np.nan),
@@ -191,6 +196,28 @@ def _line_widths(series: Sequence[Doubles], units: Sequence[Doubles], sensors: i
     return out
 
 
+def _noise(series: Sequence[Doubles], units: Sequence[Doubles], kinds: Sequence[Kind | None]) -> Doubles:
+    """Half of a 90 % band around lines between readings that are as near to one another as one likes [C].
+
+    A sensor's own moves between readings of half the distance have half the square; its noise has as much. So errors of
+    lines between every second and between every fourth reading tell them apart. In units [C] of the groups; 0 where
+    there are too few readings, and for states, directions and meters.
+    """
+    out = np.zeros(len(kinds))
+    for place in np.flatnonzero(~are(kinds, Kind.STATE, Kind.ANGLE, Kind.METER)):
+        rows = [
+            values[place][~np.isnan(values[place])] / unit[place] for values, unit in zip(series, units, strict=True)
+        ]
+        rows = [each for each in rows if len(each) > _LEAST_HIDDEN]
+        if rows:
+            near, far = (
+                np.quantile(np.concatenate([np.abs(x[n:-n] - (x[2 * n :] + x[: -2 * n]) / 2) for x in rows]), 0.9)
+                for n in (1, 2)
+            )
+            out[place] = np.sqrt(max(0.0, min(2 * near**2 - far**2, near**2)))
+    return out
+
+
 def _scored(
     fitted: Fitted,
     groups: Sequence[Group],
@@ -212,7 +239,8 @@ def _scored(
         places = np.nonzero(scored)[0]
         unit = units_of(values, fitted.kinds, fitted.common_units)[places]
         number = np.full(len(places), len(columns))
-        columns.append((places, number, unit, *(each[scored] for each in (*errors, spread, line.scale))))
+        distance = np.minimum(*distances(~np.isnan(known)))
+        columns.append((places, number, unit, *(each[scored] for each in (*errors, spread, line.scale, distance))))
         if progress is not None:
             progress("trying", len(columns), len(groups))
     if not columns:
@@ -229,10 +257,12 @@ def _chosen(
     line_error: Doubles,
     deviation: Doubles,
     scale: Doubles,
+    distance: Doubles,
 ) -> Fitted:
     """Choose methods and widths of bands by the errors at hidden cells, all [n]; units are those of their groups."""
     count = len(fitted.sensors)
     by_form, form_width, line_width = fitted.by_form.copy(), fitted.form_width.copy(), fitted.line_width.copy()
+    nearest, near_form = np.zeros(count), np.zeros(count)
     errors, line_errors = np.full(count, np.nan), np.full(count, np.nan)
     cells = np.zeros(count, np.int64)
     for sensor in range(count):
@@ -244,6 +274,8 @@ def _chosen(
         same = fitted.kinds[sensor] in _DRAWN
         by_form[sensor] &= not same and bool(errors[sensor] <= line_errors[sensor])
         if cells[sensor] >= _LEAST_HIDDEN:
+            nearest[sensor] = np.quantile(distance[mine], _FEW, method="lower")
+            near_form[sensor] = np.quantile(form_error[mine] / unit[mine], 0.9)
             usable_line = mine & (scale > 0) & np.isfinite(scale)
             if usable_line.any():
                 ratios = line_error[usable_line] / unit[usable_line] / scale[usable_line]
@@ -257,6 +289,8 @@ def _chosen(
         fitted,
         by_form=by_form,
         form_width=form_width,
+        nearest=nearest,
+        near_form=near_form,
         line_width=line_width,
         form_error=errors,
         line_errors=line_errors,

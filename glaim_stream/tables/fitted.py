@@ -36,6 +36,9 @@ class Fitted:
     limits: that filled values respect.
     spread: float64 [C], deviation of each sensor's readings around their mean.
     form_width: float64 [C], half of the 90 % band in deviations of the form.
+    nearest: float64 [C], steps to a reading of the sensor from which on hidden cells had theirs; 0 without one.
+    near_form: float64 [C], half of the form's 90 % band nearer to readings than that, at least, in the group's units.
+    near_line: float64 [C], what does not shrink of half of interpolation's band there, in the group's units.
     line_width: float64 [C], half of the 90 % band of interpolation, in the scales of `Lines` and the group's units.
     common_units: float64 [C], NaN where groups move alike and their units are 1; see `glaim_stream.tables.units`.
     form_error, line_errors: float64 [C], mean absolute errors at hidden cells; NaN without one.
@@ -53,6 +56,9 @@ class Fitted:
     limits: Limits
     spread: Doubles
     form_width: Doubles
+    nearest: Doubles
+    near_form: Doubles
+    near_line: Doubles
     line_width: Doubles
     common_units: Doubles
     form_error: Doubles

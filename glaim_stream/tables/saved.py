@@ -21,7 +21,7 @@ from glaim_stream.tables.long_gaps import LongGaps
 _ARRAYS = ("by_form", "spread", "form_width", "line_width", "form_error", "line_errors", "cells")
 _LONG = ("error", "usual", "width")
 _LOWEST, _HIGHEST, _FORM = "lowest", "highest", "form"
-_UNITS = "common_units"
+_LATER = {"common_units": np.nan, "nearest": 0.0, "near_form": 0.0, "near_line": 0.0}  # what older files would say
 _KIND = "imputer of tables"
 
 
@@ -32,7 +32,7 @@ def write(path: Path, fitted: Fitted, state: Mapping[str, Any]) -> None:
         TableError: the state holds something else than text, numbers, and lists of them.
     """
     arrays: artefact.Arrays = {name: getattr(fitted, name) for name in _ARRAYS}
-    arrays[_UNITS] = fitted.common_units
+    arrays |= {name: getattr(fitted, name) for name in _LATER}
     arrays |= {_LOWEST: fitted.limits.lowest, _HIGHEST: fitted.limits.highest}
     arrays |= {f"long_{name}": getattr(fitted.long_gaps, name) for name in _LONG}
     forms = [each for each in fitted.forms if isinstance(each, ClosedForm)]
@@ -84,7 +84,7 @@ def read(path: Path) -> tuple[Fitted, dict[str, Any]]:
         trained=np.zeros(len(sensors), np.bool_),
         long_gaps=long,
         by_line=frozenset((group, sensor) for group, sensor in text.get("by_line", ())),
-        common_units=arrays.get(_UNITS, np.full(len(sensors), np.nan)),  # absent from older files
+        **{name: arrays.get(name, np.full(len(sensors), usual)) for name, usual in _LATER.items()},
         **{name: arrays[name] for name in _ARRAYS},
     )
     return fitted, text["state"]

@@ -106,6 +106,9 @@ def test_an_imputer_keeps_the_units_and_a_file_without_them_is_read(tmp_path, mo
     for name in NAMES:
         np.testing.assert_array_equal(again.bands(table)[name].lower, imputer.bands(table)[name].lower)
     assert again._fitted.by_line == imputer._fitted.by_line
-    monkeypatch.setattr(saved, "_UNITS", "another")
-    fitted, _ = saved.read(tmp_path / "imputer.npz")
-    assert np.isnan(fitted.common_units).all()
+    monkeypatch.setattr(saved, "_LATER", {})
+    imputer.save(tmp_path / "older.npz")
+    monkeypatch.undo()
+    older, _ = saved.read(tmp_path / "older.npz")
+    assert np.isnan(older.common_units).all()
+    assert (older.nearest == 0.0).all()
