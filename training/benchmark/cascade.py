@@ -12,7 +12,6 @@ training (a checkpoint every half minute) and the scored cells are stored.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 from collections.abc import Callable, Sequence
@@ -23,9 +22,9 @@ import torch
 
 from training import checkpoint as checkpoints
 from training import closed_form
-from training.benchmark import jobs, lines, page, paper, tables
+from training.benchmark import lines, paper, subcommand, tables
 from training.benchmark.cells import PAPER_WIDTH, SEED, Cell
-from training.benchmark.closed_form import add_every, cells_of, require_every
+from training.benchmark.closed_form import cells_of
 from training.benchmark.datasets import DATASETS, WINDOW, read
 from training.benchmark.draws import DRAWS
 from training.benchmark.form_means import CASCADE, shifted
@@ -250,25 +249,17 @@ def work(
 @exits_with_errors
 def main(arguments: Sequence[str]) -> int:
     """Run the command line; return 0, 2 for bad input, 130 or 143 when stopped."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.benchmark cascade", description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    parser.add_argument(
-        "--only", action="append", default=[], metavar="CELL", help="data set/pattern/rate to score, with *; repeatable"
-    )
+    parser = subcommand.parser(CASCADE, __doc__)
     parser.add_argument("--draws", type=int, default=DRAWS, help="draws of the masks (default %(default)s)")
     parser.add_argument("--d-model", type=int, default=PAPER_WIDTH, help="hidden dimension (default %(default)s)")
     parser.add_argument("--epochs", type=int, default=0, help=f"of a trial, instead of {EPOCHS}; marked in the lines")
     parser.add_argument("--seed", type=int, default=SEED, help="random seed (default %(default)s)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda, of training and scoring (default %(default)s)")
-    add_every(parser)
     parser.add_argument("--score-only", action="store_true", help="score the checkpoint as it is")
     parser.add_argument("--runs", type=Path, default=ROOT, help="checkpoints (default %(default)s)")
     parser.add_argument("--results", type=Path, default=lines.RESULTS, help=lines.HELP)
-    given = parser.parse_args(arguments)
+    given = subcommand.parsed(parser, arguments)
     given.results = lines.file_in(given.results)
-    require_every(given.every)
     known_device(given.device)
     keep_memory()
     wanted = cells_of(given.only)
@@ -276,20 +267,10 @@ def main(arguments: Sequence[str]) -> int:
         Run(name, given.d_model, given.epochs, given.seed, given.every, given.device)
         for name in dict.fromkeys(cell.dataset for cell in wanted)
     ]
-    try:
-        status = jobs.until_stopped(
-            lambda: work(
-                wanted,
-                given.draws,
-                given.runs,
-                given.results,
-                lambda text: print(text, flush=True),
-                runs,
-                score_only=given.score_only,
-            )
-        )
-    finally:
-        page.write(given.results)
-    if not status:
-        print(f"wrote {given.results.with_suffix('.md')}")
-    return status
+    return subcommand.until_stopped(
+        lambda: work(
+            wanted, given.draws, given.runs, given.results, lambda text: print(text, flush=True), runs,
+            score_only=given.score_only,
+        ),
+        given.results,
+    )  # fmt: skip

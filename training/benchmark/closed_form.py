@@ -18,7 +18,6 @@ work, a cell of 165 windows 7 minutes, and memory 3.5 GB (2026-11-26, Intel Xeon
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,9 +27,9 @@ from pathlib import Path
 
 from glaim_stream.imputers.gaussian.fit import Fitted
 from training import closed_form
-from training.benchmark import jobs, lines, page, paper, tables
+from training.benchmark import lines, paper, subcommand, tables
 from training.benchmark.cells import PAPER_WIDTH, SEED, Cell, matches
-from training.benchmark.datasets import DATASETS, MOST_CELLS, WINDOW, absence, find
+from training.benchmark.datasets import DATASETS, WINDOW, absence, find
 from training.benchmark.draws import DRAWS
 from training.benchmark.form_means import RECIPE, shifted
 from training.benchmark.lines import Line
@@ -42,6 +41,7 @@ from training.evaluate import Tally
 from training.progress import Progress
 from training.runtime import machine
 
+NAME = "closed-form"
 Say = Callable[[str], None]
 
 
@@ -82,12 +82,6 @@ def score(form: Form, cells: HiddenCells, progress: Progress) -> Line:
     return found
 
 
-def command(cell: Cell, every: int = 1) -> str:
-    """The command that scores a cell again."""
-    text = f"python -m training.benchmark closed-form --only {cell.dataset}/{cell.pattern}/{cell.rate:g}"
-    return text + (f" --every {every}" if every > 1 else "")
-
-
 def lines_of(form: Form, cell: Cell, draw: int, progress: Progress, every: int = 1) -> list[Line]:
     """Score one draw of a cell; return its line, and the line of its place in the table of the shift."""
     scores = score(form, HiddenCells(cell.dataset, cell.pattern, cell.rate, draw, every), progress)
@@ -97,7 +91,7 @@ def lines_of(form: Form, cell: Cell, draw: int, progress: Progress, every: int =
         "paper_mse": None if figure is None else figure.mse, "paper_mae": None if figure is None else figure.mae,
         "epochs": 0, "best_epoch": 0, "finished": True, "seconds": round(form.seconds, 1), "machine": machine(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"), "test_rates": [cell.rate],
-        "command": command(cell, every),
+        "command": subcommand.of_cell(NAME, cell, every),
     }  # fmt: skip
     extra = {"draw": draw, "digest": form.digest, "choices": form.fitted.report.choices}
     line = {key: values[key] for key in lines.KEYS} | extra
@@ -132,7 +126,7 @@ def run(wanted: Sequence[Cell], draws: int, results: Path, say: Say = print, *, 
             own = identified(cell, draw)
             places = [kept.get(lines.identity(each)) for each in (own, shifted(own))]
             nth = every or DATASETS[cell.dataset].every
-            state = form.digest, command(cell, nth)
+            state = form.digest, subcommand.of_cell(NAME, cell, nth)
             if all(line is not None and (line["digest"], line["command"]) == state for line in places):
                 continue
             start_s = time.perf_counter()
@@ -168,47 +162,14 @@ def cells_of(only: Sequence[str]) -> list[Cell]:
     return [cell for cell in wanted if find(DATASETS[cell.dataset]) is not None]
 
 
-def add_every(parser: argparse.ArgumentParser) -> None:
-    """Add the flag that chooses test windows."""
-    parser.add_argument(
-        "--every", type=int, metavar="N",
-        help=f"score every Nth test window alone (default: 1, more where a set's test windows have more than "
-        f"{2 * MOST_CELLS / 1e6:g} million cells)",
-    )  # fmt: skip
-
-
-def require_every(every: int | None) -> None:
-    """Refuse a number that chooses no window.
-
-    Raises:
-        ConfigError: it is below 1.
-    """
-    if every is not None and every < 1:
-        raise ConfigError(f"--every must be 1 or more, found {every}")
-
-
 @exits_with_errors
 def main(arguments: Sequence[str]) -> int:
     """Run the command line; return 0, 2 for bad input, 130 or 143 when stopped."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.benchmark closed-form", description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    parser.add_argument(
-        "--only", action="append", default=[], metavar="CELL", help="data set/pattern/rate, with *; repeatable"
-    )
+    parser = subcommand.parser(NAME, __doc__)
     parser.add_argument("--draws", type=int, default=DRAWS, help="draws of the masks (default %(default)s)")
-    add_every(parser)
     parser.add_argument("--results", type=Path, default=lines.RESULTS, help=lines.HELP)
-    given = parser.parse_args(arguments)
-    given.results = lines.file_in(given.results)
-    require_every(given.every)
-    try:
-        status = jobs.until_stopped(
-            lambda: run(cells_of(given.only), given.draws, given.results, partial(print, flush=True), every=given.every)
-        )
-    finally:
-        page.write(given.results)
-    if not status:
-        print(f"wrote {given.results.with_suffix('.md')}")
-    return status
+    given = subcommand.parsed(parser, arguments)
+    results = lines.file_in(given.results)
+    return subcommand.until_stopped(
+        lambda: run(cells_of(given.only), given.draws, results, partial(print, flush=True), every=given.every), results
+    )

@@ -13,7 +13,6 @@ alone are scored beside them. A cell with its lines is not scored again. Needs s
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,9 +21,9 @@ from pathlib import Path
 
 import numpy as np
 
-from training.benchmark import jobs, lines, page
+from training.benchmark import lines, subcommand
 from training.benchmark.cells import Cell
-from training.benchmark.closed_form import add_every, cells_of, require_every
+from training.benchmark.closed_form import cells_of
 from training.benchmark.datasets import DATASETS, WINDOW
 from training.benchmark.lines import Line
 from training.benchmark.score import HiddenCells, parts, rows_of_form
@@ -39,6 +38,7 @@ from training.evaluate import BATCH, Tally
 from training.progress import Progress
 from training.runtime import machine
 
+NAME = "simple"
 _LEARNING_WINDOWS, _VALIDATION_WINDOWS = 100, 200
 Say = Callable[[str], None]
 
@@ -126,16 +126,11 @@ def lines_of(cell: Cell, names: Sequence[str], every: int, progress: Progress) -
         {
             "method": name, "dataset": cell.dataset, "pattern": cell.pattern, "rate": cell.rate,
             "mse": tally.mse, "mae": tally.mae, "windows": len(cells), "setting": made[name][1],
-            "machine": machine(), "date": datetime.now(UTC).strftime("%Y-%m-%d"), "command": command(cell, every),
+            "machine": machine(), "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+            "command": subcommand.of_cell(NAME, cell, every),
         }
         for name, tally in tallies.items()
     ]  # fmt: skip
-
-
-def command(cell: Cell, every: int) -> str:
-    """The command that scores a cell again."""
-    text = f"python -m training.benchmark simple --only {cell.dataset}/{cell.pattern}/{cell.rate:g}"
-    return text + (f" --every {every}" if every > 1 else "")
 
 
 def run(wanted: Sequence[Cell], results: Path, say: Say = print, *, every: int | None = None) -> None:
@@ -149,7 +144,7 @@ def run(wanted: Sequence[Cell], results: Path, say: Say = print, *, every: int |
         kept = {
             line["method"] for line in lines.read(results)
             if (line["dataset"], line["pattern"], line["rate"], line["command"])
-            == (cell.dataset, cell.pattern, cell.rate, command(cell, nth))
+            == (cell.dataset, cell.pattern, cell.rate, subcommand.of_cell(NAME, cell, nth))
         }  # fmt: skip
         names = [name for name in COLUMNS if name not in kept]
         if not names:
@@ -163,23 +158,10 @@ def run(wanted: Sequence[Cell], results: Path, say: Say = print, *, every: int |
 @exits_with_errors
 def main(arguments: Sequence[str]) -> int:
     """Run the command line; return 0, 2 for bad input, 130 or 143 when stopped."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.benchmark simple", description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    parser.add_argument(
-        "--only", action="append", default=[], metavar="CELL", help="data set/pattern/rate, with *; repeatable"
-    )
-    add_every(parser)
+    parser = subcommand.parser(NAME, __doc__)
     parser.add_argument("--results", type=Path, default=lines.RESULTS, help=f"folder of {FILE} (default %(default)s)")
-    given = parser.parse_args(arguments)
-    require_every(given.every)
-    try:
-        status = jobs.until_stopped(
-            lambda: run(cells_of(given.only), given.results / FILE, partial(print, flush=True), every=given.every)
-        )
-    finally:
-        written = page.write(given.results / lines.NAME)
-    if not status:
-        print(f"wrote {written}")
-    return status
+    given = subcommand.parsed(parser, arguments)
+    return subcommand.until_stopped(
+        lambda: run(cells_of(given.only), given.results / FILE, partial(print, flush=True), every=given.every),
+        given.results / lines.NAME,
+    )
