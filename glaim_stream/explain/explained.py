@@ -14,7 +14,7 @@ from glaim_stream.explain.parts import Answers, Parts, of_baseline, of_form, of_
 from glaim_stream.imputers.closed_form import version_of
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.gaussian.kind_bands import by_kind
-from glaim_stream.imputers.gaussian.kinds import Kind, are, with_directions
+from glaim_stream.imputers.gaussian.kinds import Kind, with_directions
 from glaim_stream.output.repair import bands, possible_range, published
 from glaim_stream.output.sensor_tables import SensorTable
 from glaim_stream.vocabulary import METHODS, Method
@@ -84,14 +84,11 @@ class Means:
 
     def possible(self, window: Estimate, sensor: int) -> tuple[Doubles, Doubles]:
         """The lowest and the highest value that a filled cell may have, [1] each."""
-        form = self.form
-        limits = self.table.trained_limits(None if form is None else (form.lowest, form.highest))
-        if limits is not None and form is not None:
-            limits = limits.of_states(are(form.kinds, Kind.STATE), form.lowest, form.highest)
-        if limits is not None and window.values is not None and window.observed is not None:
-            limits = limits.around(window.values[None], window.observed[None])
-        else:
-            limits = None
+        limits = None
+        if window.values is not None and window.observed is not None:
+            of_form = None if self.form is None else (self.form.lowest, self.form.highest)
+            values, observed = window.values[None], window.observed[None]
+            limits = self.table.window_limits([of_form], self.kinds, of_form, values, observed)
         return possible_range(np.zeros(1, np.int64), np.array([sensor]), self.table, limits)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -10,11 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.catalogue import Catalogue, Model
+from glaim_stream.imputers.gaussian.kinds import Kind, are
 from glaim_stream.imputers.limits import Limits
 from glaim_stream.models.contract import Contract
 from glaim_stream.models.versions import Contracts
 
 Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Range = tuple[Doubles, Doubles]  # least and largest value of each sensor, [C]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class SensorTable:
         )  # fmt: skip
         return bare.with_intervals(contract)
 
-    def trained_limits(self, *further: tuple[NDArray[np.float64], NDArray[np.float64]] | None) -> Limits | None:
+    def trained_limits(self, *further: Range | None) -> Limits | None:
         """Limits that no training reading crossed, where its range is known from the contract or from `further`."""
         ranges = [each for each in (self.trained_range, *further) if each is not None]
         if not ranges:
@@ -66,6 +69,26 @@ class SensorTable:
         if self.keep_sign is None:
             return found
         return Limits(np.where(self.keep_sign, found.lowest, -np.inf), np.where(self.keep_sign, found.highest, np.inf))
+
+    def window_limits(
+        self, ranges: Sequence[Range | None], kinds: Sequence[Kind] | None, of_form: Range | None, values: Doubles,
+        observed: NDArray[np.bool_],
+    ) -> Limits | None:  # fmt: skip
+        """Limits of windows [n, C] that neither a reading of the training nor one of the window crossed.
+
+        Args:
+            ranges: of the training, beside the contract's.
+            kinds: of the sensors; None: all are numbers.
+            of_form: the range to which the closed form was fitted, which holds all states; None: not known.
+            values: float64 [n, C, T], sensor units.
+            observed: bool [n, C, T].
+        """
+        limits = self.trained_limits(*ranges)
+        if limits is None:
+            return None
+        if kinds is not None and of_form is not None:
+            limits = limits.of_states(are(kinds, Kind.STATE), *of_form)
+        return limits.around(values, observed)
 
     def with_intervals(self, contract: Contract | None) -> Self:
         """The same sensors with the intervals of a contract; without intervals if the contract is None or has none."""

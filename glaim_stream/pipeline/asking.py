@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from glaim_stream import metrics
 from glaim_stream.catalogue import Catalogue
 from glaim_stream.imputers.form_expert import FormExpert
-from glaim_stream.imputers.gaussian.kinds import Kind, are, with_directions
+from glaim_stream.imputers.gaussian.kinds import Kind, with_directions
 from glaim_stream.imputers.limits import Limits
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.output.sensor_tables import SensorTables
@@ -136,12 +136,10 @@ class Asking:
             called = windows_to_call(rows if hole_count else None, probed, worth, model.step_ms)
         imputed, form = await self._answers(windows, called)
         ranges = [each.trained_range for each in (imputed, form) if each is not None]
-        limits = table.trained_limits(*ranges)
         by_form = next((each for each in (form, imputed) if each is not None and each.kinds is not None), None)
         kinds = with_directions(None if by_form is None else by_form.kinds, table.directions)
-        if limits is not None and kinds is not None and by_form is not None and by_form.trained_range is not None:
-            limits = limits.of_states(are(kinds, Kind.STATE), *by_form.trained_range)
-        limits = None if limits is None else limits.around(values, observed)
+        of_form = None if by_form is None else by_form.trained_range
+        limits = table.window_limits(ranges, kinds, of_form, values, observed)
 
         def part(answer: Imputed | None, start: int, count: int) -> Imputed | None:
             return answer.slice(start, start + count) if answer is not None and count else None

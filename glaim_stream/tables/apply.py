@@ -25,7 +25,7 @@ from glaim_stream.tables import meters
 from glaim_stream.tables.far_cells import better_by_line
 from glaim_stream.tables.fitted import Fitted
 from glaim_stream.tables.groups import FilledGroup, Group, Progress, usable
-from glaim_stream.tables.lines import Lines, distances, gap_lengths, lines, runs
+from glaim_stream.tables.lines import Lines, gap_lengths, lines, nearest, runs
 from glaim_stream.tables.long_gaps import KNOWN, LONGEST_GAP
 from glaim_stream.tables.units import units_of
 from glaim_stream.vocabulary import Method
@@ -76,12 +76,13 @@ def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
         wanted = holes & short if max_gap is not None else holes
         mean, deviation = fitted.answers(values, int(group.times_ms[0]), wanted)
     known: Bools = np.isfinite(mean)
-    far = fitted.long_gaps.far(observed) & ~short
+    distance = nearest(observed)
+    far = fitted.long_gaps.far(distance) & ~short
     with np.errstate(invalid="ignore"):
         told = known & (deviation < KNOWN * fitted.spread[:, None])
     units = units_of(values, fitted.kinds, fitted.common_units)
     usual = fitted.by_form_in(group.name)[:, None]
-    lone = holes & known & short & usual & fitted.silent_windows(observed)
+    lone = holes & known & short & usual & fitted.silent_windows(distance)
     climbing = _between_meter_readings(fitted, line) & np.where(short, _gaps_with(lone, observed), max_gap is None)
     drawn = np.isfinite(line.values) & (short | climbing)
     chosen = usual & ~_better_by_line(fitted, values, lone, deviation, told)
@@ -92,7 +93,7 @@ def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
     limits = fitted.limits.widened([values])
     half = np.where(by_form, deviation * _widths(fitted, far), 0.0)
     half = np.where(by_line, _line_half(line.scale, fitted.line_width * units, values), half)
-    half = np.where(holes, _not_too_near(fitted, half, observed, by_form, units), 0.0)
+    half = np.where(holes, _not_too_near(fitted, half, distance, by_form, units), 0.0)
     filled = limits.keep(np.where(by_form, mean, line.values))
     filled = np.where(filled_cells, filled, group.values)
     lower, upper = _band(filled, half, filled_cells, limits, fitted)
@@ -116,7 +117,7 @@ def _better_by_line(fitted: Fitted, values: Doubles, lone: Bools, deviation: Dou
     """Cells [C, N] of gaps that are filled, among those without readings nearby, that the line fills better."""
     tried = fitted.long_gaps
     width = np.fmax(fitted.form_width, tried.width)
-    width = np.where(np.isinf(tried.error), np.inf, width)  # nobody knows
+    width = np.where(np.isinf(tried.error), np.inf, width)  # of a trial with too few readings
     return better_by_line(values, lone, deviation * width[:, None] * _MEAN_OF_NINETY, told & ~tried.hopeless[:, None])
 
 
@@ -136,7 +137,7 @@ def _widths(fitted: Fitted, far: Bools) -> Doubles:
     return np.where(far, np.maximum(width, fitted.form_width)[:, None], fitted.form_width[:, None])
 
 
-def _not_too_near(fitted: Fitted, half: Doubles, observed: Bools, by_form: Bools, units: Doubles) -> Doubles:
+def _not_too_near(fitted: Fitted, half: Doubles, distance: Doubles, by_form: Bools, units: Doubles) -> Doubles:
     """Halves of bands [C, N], with those of cells nearer to readings than all hidden cells were as wide as need be.
 
     The readings of a sensor that is slower than the table are so many steps apart, and so are hidden ones from the
@@ -144,7 +145,7 @@ def _not_too_near(fitted: Fitted, half: Doubles, observed: Bools, by_form: Bools
     neighbours differ by is noise, which does not shrink with the distance. The form's errors there are taken to be as
     large as those at hidden cells, and interpolation's to have the noise of its readings.
     """
-    nearer = np.minimum(*distances(observed)) < fitted.nearest[:, None]
+    nearer = distance < fitted.nearest[:, None]
     form, line = (each[:, None] * units[:, None] for each in (fitted.near_form, fitted.near_line))
     return np.where(nearer, np.where(by_form, np.maximum(half, form), np.hypot(half, line)), half)
 

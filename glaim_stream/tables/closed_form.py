@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.errors import ModelError
-from glaim_stream.imputers.gaussian.fit import fit
+from glaim_stream.imputers.gaussian.fit import fit, refused_if_unsolvable
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.gaussian.phase import DAY_MS, phase_for
 from glaim_stream.imputers.gaussian.report import Report
@@ -83,11 +83,9 @@ def fit_form(
             steps=length,
             timezone=timezone,
         )
-        try:
+        with refused_if_unsolvable():
             for variant in fitted.form.variants:
                 variant.inverted()
-        except np.linalg.LinAlgError as error:
-            raise ModelError(f"no closed form can be fitted to values of such sizes: {error}") from error
     return fitted.form, fitted.report
 
 

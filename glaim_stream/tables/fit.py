@@ -25,7 +25,7 @@ from glaim_stream.tables.clusters import clusters_of
 from glaim_stream.tables.fitted import Fitted, kinds_of
 from glaim_stream.tables.groups import Form, Group, Progress, Trainer
 from glaim_stream.tables.hidden import hidden_cells
-from glaim_stream.tables.lines import distances, lines
+from glaim_stream.tables.lines import lines, nearest
 from glaim_stream.tables.long_gaps import LONGEST_GAP, LongGaps, long_cells, tried
 from glaim_stream.tables.units import common_units, units_of
 
@@ -97,7 +97,7 @@ def fit(
         forms=tuple(forms),
         report=report if len(forms) == 1 else None,
         refused="" if forms else refused,
-        by_form=np.array([any(name in each.sensors for each in forms) for name in sensors], np.bool_),
+        by_form=np.array([kind is not None for kind in kinds], np.bool_),
         by_line=frozenset(),
         limits=limits,
         spread=spread_of(series, len(sensors)),
@@ -187,13 +187,16 @@ def _line_widths(series: Sequence[Doubles], units: Sequence[Doubles], sensors: i
     """Bands of interpolation in units [C] of the groups, from readings between two others; NaN where there is none."""
     out = np.full(sensors, np.nan)
     for place in range(sensors):
-        rows = [
-            values[place][~np.isnan(values[place])] / unit[place] for values, unit in zip(series, units, strict=True)
-        ]
+        rows = _readings(series, units, place)
         errors = [np.abs(each[1:-1] - (each[2:] + each[:-2]) / 2) / np.sqrt(0.5) for each in rows if len(each) > 2]
         if errors:
             out[place] = np.quantile(np.concatenate(errors), 0.9)
     return out
+
+
+def _readings(series: Sequence[Doubles], units: Sequence[Doubles], place: int | np.signedinteger) -> list[Doubles]:
+    """The readings of a sensor in each group, in the group's unit."""
+    return [values[place][~np.isnan(values[place])] / unit[place] for values, unit in zip(series, units, strict=True)]
 
 
 def _noise(series: Sequence[Doubles], units: Sequence[Doubles], kinds: Sequence[Kind | None]) -> Doubles:
@@ -205,10 +208,7 @@ def _noise(series: Sequence[Doubles], units: Sequence[Doubles], kinds: Sequence[
     """
     out = np.zeros(len(kinds))
     for place in np.flatnonzero(~are(kinds, Kind.STATE, Kind.ANGLE, Kind.METER)):
-        rows = [
-            values[place][~np.isnan(values[place])] / unit[place] for values, unit in zip(series, units, strict=True)
-        ]
-        rows = [each for each in rows if len(each) > _LEAST_HIDDEN]
+        rows = [each for each in _readings(series, units, place) if len(each) > _LEAST_HIDDEN]
         if rows:
             near, far = (
                 np.quantile(np.concatenate([np.abs(x[n:-n] - (x[2 * n :] + x[: -2 * n]) / 2) for x in rows]), 0.9)
@@ -239,7 +239,7 @@ def _scored(
         places = np.nonzero(scored)[0]
         unit = units_of(values, fitted.kinds, fitted.common_units)[places]
         number = np.full(len(places), len(columns))
-        distance = np.minimum(*distances(~np.isnan(known)))
+        distance = nearest(~np.isnan(known))
         columns.append((places, number, unit, *(each[scored] for each in (*errors, spread, line.scale, distance))))
         if progress is not None:
             progress("trying", len(columns), len(groups))
@@ -315,8 +315,7 @@ def _by_group(
         line_error: likewise.
     """
     by_form, by_line = fitted.by_form.copy(), set()
-    able = np.array([any(name in form.sensors for form in fitted.forms) for name in fitted.sensors], np.bool_)
-    able &= ~are(fitted.kinds, *_DRAWN)
+    able = ~are(fitted.kinds, None, *_DRAWN)
     for sensor in np.flatnonzero(able & ~np.isnan(fitted.common_units)):
         mine = place == sensor
         count, form, line = (

@@ -14,7 +14,7 @@ from glaim_stream.imputers.gaussian.report import Report
 from glaim_stream.imputers.limits import Limits
 from glaim_stream.tables.central import answers_of_all
 from glaim_stream.tables.groups import Form
-from glaim_stream.tables.long_gaps import LongGaps, far_from
+from glaim_stream.tables.long_gaps import LongGaps
 from glaim_stream.vocabulary import METHODS, Method
 
 Bools = NDArray[np.bool_]
@@ -119,9 +119,9 @@ class Fitted:
         """Sensors that the form fills in a group, bool [C]."""
         return self.by_form & np.array([(group, sensor) not in self.by_line for sensor in self.sensors], np.bool_)
 
-    def silent_windows(self, observed: Bools) -> Bools:
-        """Cells [C, N] further from the readings of their sensor than half a window: a form's may have none of them."""
-        return far_from(observed, max((form.steps for form in self.forms), default=0) // 2)
+    def silent_windows(self, distance: Doubles) -> Bools:
+        """Cells so many steps from readings [C, N] that a form's window may have none of them: more than half of it."""
+        return np.asarray(distance > max((form.steps for form in self.forms), default=0) // 2)
 
     def answers(self, values: Doubles, start_ms: int, wanted: Bools) -> tuple[Doubles, Doubles]:
         """Return means and deviations of the forms [C, N] in cells that are wanted; NaN elsewhere, and if declined.

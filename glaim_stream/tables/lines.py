@@ -62,6 +62,11 @@ def distances(observed: Bools) -> tuple[Doubles, Doubles]:
     return _since(observed), _since(observed[:, ::-1])[:, ::-1]
 
 
+def nearest(observed: Bools) -> Doubles:
+    """Steps to the nearest reading of each cell [C, N] on either side."""
+    return np.minimum(*distances(observed))
+
+
 def gap_lengths(missing: Bools) -> Ints:
     """Length of the run of missing cells in which each cell [C, N] lies; 0 elsewhere."""
     out = np.zeros(missing.shape, np.int64)

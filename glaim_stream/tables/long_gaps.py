@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from glaim_stream.imputers.limits import Limits
 from glaim_stream.tables.central import answers_of_all
 from glaim_stream.tables.groups import Form, Group
-from glaim_stream.tables.lines import distances, gap_lengths
+from glaim_stream.tables.lines import gap_lengths, nearest
 
 Bools = NDArray[np.bool_]
 Doubles = NDArray[np.float64]
@@ -56,9 +56,9 @@ class LongGaps:
         with np.errstate(invalid="ignore"):
             return np.asarray(self.error >= KNOWN * self.usual)
 
-    def far(self, observed: Bools) -> Bools:
-        """Cells [C, N] too far from the readings of their sensor for these to tell about them."""
-        return far_from(observed, self.reach)
+    def far(self, distance: Doubles) -> Bools:
+        """Cells too far from the readings of their sensor, which are so many steps away [C, N], for these to tell."""
+        return np.asarray(distance > self.reach)
 
 
 def long_cells(group: Group) -> Bools:
@@ -98,7 +98,7 @@ def tried(
         known = np.where(cells, np.nan, truth)
         mean, deviation = answers_of_all(forms, sensors, known, int(group.times_ms[0]), cells)
         mean = limits.keep(mean)
-        scored = cells & far_from(~np.isnan(known), reach) & np.isfinite(mean)
+        scored = cells & (nearest(~np.isnan(known)) > reach) & np.isfinite(mean)
         for sensor in np.flatnonzero(cells.any(axis=1)):
             rest = known[sensor][~np.isnan(known[sensor])]
             usual = np.abs(truth[sensor] - (rest.mean() if len(rest) else np.nan))
@@ -127,8 +127,3 @@ def _width(ends: Sequence[Doubles]) -> float:
         if (spread > 0).sum() >= _LEAST
     ]
     return max(widths, default=np.nan)
-
-
-def far_from(observed: Bools, reach: int) -> Bools:
-    """Cells [C, N] further than so many steps from the readings of their sensor."""
-    return np.asarray(np.minimum(*distances(observed)) > reach)

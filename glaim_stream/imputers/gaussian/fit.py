@@ -15,10 +15,9 @@ by its empty errors.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
-from typing import ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +45,6 @@ from glaim_stream.imputers.gaussian.unlike_sensors import gain, other_weight
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-Arguments = ParamSpec("Arguments")
 
 _LEAST_WINDOWS = 2  # of rows, for a fit
 _WITH_VALIDATION = 4
@@ -68,20 +66,16 @@ def rows_needed(steps: int) -> int:
     return _LEAST_WINDOWS * steps
 
 
-def _or_refused(fit: Callable[Arguments, Fitted]) -> Callable[Arguments, Fitted]:
-    """Make a fit raise ModelError where the values are too far apart for the arithmetic, such as 1 and 1e40."""
-
-    @wraps(fit)
-    def guarded(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Fitted:
-        try:
-            return fit(*args, **kwargs)
-        except np.linalg.LinAlgError as error:
-            raise ModelError(f"no closed form can be fitted to values of such sizes: {error}") from error
-
-    return guarded
+@contextmanager
+def refused_if_unsolvable() -> Iterator[None]:
+    """Raise ModelError where values are too far apart for the arithmetic, such as 1 and 1e40."""
+    try:
+        yield
+    except np.linalg.LinAlgError as error:
+        raise ModelError(f"no closed form can be fitted to values of such sizes: {error}") from error
 
 
-@_or_refused
+@refused_if_unsolvable()
 def fit(
     values: Doubles,
     observed: Bools,

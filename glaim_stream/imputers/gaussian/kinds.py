@@ -45,8 +45,8 @@ class Kind(StrEnum):
     CARRIED = "carried"
 
 
-def are(kinds: Sequence[Kind | None], *wanted: Kind) -> Bools:
-    """Return which sensors are of the wanted kinds, bool [C]."""
+def are(kinds: Sequence[Kind | None], *wanted: Kind | None) -> Bools:
+    """Return which sensors are of the wanted kinds, bool [C]; None: of no known one."""
     return np.array([kind in wanted for kind in kinds], np.bool_)
 
 
