@@ -29,7 +29,7 @@ from glaim_stream.imputers.gaussian.kinds import Kind, are, continuous, kind_of,
 from glaim_stream.imputers.gaussian.moments import Moments
 from glaim_stream.imputers.gaussian.phase import phase_for
 from glaim_stream.imputers.gaussian.recency import choose_recent
-from glaim_stream.imputers.gaussian.relations import find_relations
+from glaim_stream.imputers.gaussian.relation_search import find_relations
 from glaim_stream.imputers.gaussian.report import INTERPOLATION, LAST_VALUE, MIX, Check, Report, check
 from glaim_stream.imputers.gaussian.search import (
     CONSTANTS,

@@ -41,7 +41,7 @@ from glaim_stream.imputers.gaussian.kinds import (
 )
 from glaim_stream.imputers.gaussian.log_room import LogRoom
 from glaim_stream.imputers.gaussian.phase import Phase
-from glaim_stream.imputers.gaussian.relations import Completed, Relations
+from glaim_stream.imputers.gaussian.relations import Relations
 from glaim_stream.imputers.gaussian.tiles import Tile, tiles_of
 from glaim_stream.imputers.gaussian.variant import Variant
 
@@ -287,8 +287,7 @@ class ClosedForm:
             without |= found[2]
         np.clip(mean, *self.bounds(values, complete), out=mean)
         deviation *= self.calibration
-        if related.moved is not None:
-            np.maximum(deviation, self._least_deviation(related.moved), out=deviation)
+        related.widen(deviation, self.highest - self.lowest, self.carried_deviation)
         exact = complete[:, :, kept]
         np.copyto(mean, values[:, :, kept], where=exact)
         np.copyto(deviation, 0.0, where=exact)
@@ -300,42 +299,8 @@ class ClosedForm:
             mean[:, some] = np.where(hole[:, some], simple[:, :, kept], mean[:, some])
             deviation = np.where(hole, self.carried_deviation[:, None], deviation)
         np.copyto(deviation, np.nan, where=np.isnan(mean))
-        self._take_unconfirmed(mean, deviation, related)
+        related.take_unconfirmed(mean, deviation, self.highest - self.lowest)
         return mean, deviation, without
-
-    def _least_deviation(self, moved: Doubles) -> Doubles:
-        """Return the least deviations [n, C, 1] where a relation of the training is contradicted; 0 for other sensors.
-
-        The covariances were learned while the relation held, so they claim far more of its sensors than is true now.
-        What is left is what a carried value errs by, and by how much the relation's residual changes within the window
-        (a lasting change is a part of the sensors' levels, which are free). The training's range is enough of it.
-
-        Args:
-            moved: float64 [n, C], of `Completed`.
-        """
-        least = np.maximum(np.minimum(moved, self.highest - self.lowest), self.carried_deviation)
-        return np.where(np.isnan(moved), 0.0, least)[:, :, None]
-
-    def _take_unconfirmed(self, mean: Doubles, deviation: Doubles, related: Completed) -> None:
-        """Take values by relations that no step of the window confirms, in place.
-
-        Two answers are then known of a cell, and nothing tells which one is right. So its deviation is that of the
-        form's own answer, and at least the distance of both; where the form declines, the training's range.
-
-        Args:
-            mean: float64 [n, C, k], the form's own answers to the newest steps.
-            deviation: float64 [n, C, k].
-            related: the windows.
-        """
-        if related.unconfirmed is None or related.likely is None:
-            return
-        kept = slice(self.steps - mean.shape[2], self.steps)
-        cells, likely = related.unconfirmed[:, :, kept], related.likely[:, :, kept]
-        with np.errstate(over="ignore", invalid="ignore"):  # steps that were not asked for have any value
-            spread = np.fmax(deviation, np.abs(likely - mean))
-            spread = np.where(spread > 0.0, spread, (self.highest - self.lowest)[:, None])
-        np.copyto(mean, likely, where=cells)
-        np.copyto(deviation, spread, where=cells)
 
     def unmixable(self, values: Doubles, observed: Bools) -> Bools | None:
         """Return which sensors of which windows [n, C] have values between which a mean means nothing; None: none."""

@@ -6,7 +6,7 @@ training step are kept apart: where all but one of a relation's sensors are obse
 A relation can end: a device is recalibrated, or a counter starts again. So each window tests its relations at the steps
 where all of their sensors are observed. One that a step contradicts is not used in that window. One that no step tests
 fills only sensors that are silent for the whole window, whose own readings say nothing; such cells do not count as
-observed, and their deviations are not 0 (`ClosedForm`).
+observed, and their deviations are not 0. `relation_search` finds the relations of a training part.
 """
 
 from __future__ import annotations
@@ -21,11 +21,7 @@ Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Origins = dict[tuple[int, int], tuple[float, Doubles]]
 
-_EXACT = 1e-8  # residual, in deviations of the sensor, up to which a relation holds
-_LEAST_STEPS = 50  # complete ones, times the number of sensors
-_SAMPLE = 2_000  # steps that propose a relation; all of them confirm it
-_LEAST_SHARE = 1e-4  # a coefficient below it, in deviations, is rounding error unless the relation fails without it
-_LEAST_OF_ALL = 1e-8  # ... and below this one it cannot be told from the rounding of doubles
+EXACT = 1e-8  # residual, in deviations of the sensor, up to which a relation holds
 # Residuals of a later window may be ten times as large as any of the training: coefficients are estimates, and readings
 # leave the range that the training had. That is still a tenth of the millionth to which a copy is filled.
 _MARGIN = 10.0
@@ -60,6 +56,44 @@ class Completed:
         if self.moved is not None:
             out |= ~np.isnan(self.moved)[:, :, None]
         return out
+
+    def widen(self, deviation: Doubles, trained: Doubles, carried: Doubles) -> None:
+        """Raise deviations to what is known where a relation of the training is contradicted, in place.
+
+        The covariances were learned while the relation held, so they claim far more of its sensors than is true now.
+        What is left is what a carried value errs by, and by how much the relation's residual changes within the window
+        (a lasting change is a part of the sensors' levels, which are free). The training's range is enough of it.
+
+        Args:
+            deviation: float64 [n, C, k], sensor units.
+            trained: float64 [C], widths of the sensors' ranges in the training.
+            carried: float64 [C], deviations of carried values.
+        """
+        if self.moved is None:
+            return
+        least = np.maximum(np.minimum(self.moved, trained), carried)
+        np.maximum(deviation, np.where(np.isnan(self.moved), 0.0, least)[:, :, None], out=deviation)
+
+    def take_unconfirmed(self, mean: Doubles, deviation: Doubles, trained: Doubles) -> None:
+        """Take values by relations that no step of the window confirms, in place.
+
+        Two answers are then known of a cell, and nothing tells which one is right. So its deviation is that of the
+        form's own answer, and at least the distance of both; where the form declines, the training's range.
+
+        Args:
+            mean: float64 [n, C, k], the form's own answers to the newest steps.
+            deviation: float64 [n, C, k].
+            trained: float64 [C], widths of the sensors' ranges in the training.
+        """
+        if self.unconfirmed is None or self.likely is None:
+            return
+        newest = slice(self.observed.shape[2] - mean.shape[2], None)
+        cells, likely = self.unconfirmed[:, :, newest], self.likely[:, :, newest]
+        with np.errstate(over="ignore", invalid="ignore"):  # steps that were not asked for have any value
+            spread = np.fmax(deviation, np.abs(likely - mean))
+            spread = np.where(spread > 0.0, spread, trained[:, None])
+        np.copyto(mean, likely, where=cells)
+        np.copyto(deviation, spread, where=cells)
 
 
 @dataclass(frozen=True)
@@ -107,7 +141,7 @@ class Relations:
             members = np.flatnonzero(row)
             together: Bools = observed[:, members].sum(axis=1) == len(members)
             terms = values[:, members] * row[members, None]
-            tolerance = _MARGIN * _EXACT + _ROUNDING * (np.abs(terms).sum(axis=1) + abs(constant))
+            tolerance = _MARGIN * EXACT + _ROUNDING * (np.abs(terms).sum(axis=1) + abs(constant))
             holds = np.abs(terms.sum(axis=1) - constant) <= tolerance
             contradicted[:, place] = (together & ~holds).any(axis=1)
             confirmed[:, place] = together.any(axis=1) & ~contradicted[:, place]
@@ -177,119 +211,3 @@ class Relations:
                     found[sensor, step] = base, weights
                     observed[sensor, step] = True
         return found
-
-
-def find_relations(values: Doubles, observed: Bools) -> Relations:
-    """Return the relations that hold at all steps where their sensors are observed.
-
-    Args:
-        values: float64 [C, N], of all groups one after another; finite where not observed.
-        observed: bool [C, N].
-    """
-    sensors = len(values)
-    found = [_relations_of(values, observed, each) for each in _observed_together(observed)]
-    relations = Relations(
-        np.concatenate([np.zeros((0, sensors)), *(each.coefficients for each in found)]),
-        np.concatenate([np.zeros(0), *(each.constants for each in found)]),
-    )
-    if not len(relations.constants):
-        return relations
-    _, contradicted = relations.tested(values[None], observed[None])
-    return Relations(relations.coefficients[~contradicted[0]], relations.constants[~contradicted[0]])
-
-
-def _observed_together(observed: Bools) -> list[Ints]:
-    """Return sets of sensors that are observed together often enough, as places in rising order.
-
-    A set begins with the sensor of the most readings that no set has yet, and takes in the others, those first that
-    share the most steps with it, as long as enough steps with all of them remain. So all sensors are one set where they
-    can be, and a slow one keeps no relation of the others from being found. That takes C² comparisons of N steps at
-    most; relations between sensors of two sets are not found.
-
-    Args:
-        observed: bool [C, N].
-    """
-    left = np.argsort(-observed.sum(axis=1), kind="stable")
-    sets = []
-    while len(left) > 1:
-        first, others = left[0], left[1:]
-        steps, chosen = observed[first], [first]
-        shared = (observed[others] & steps).sum(axis=1)
-        for sensor in others[np.argsort(-shared, kind="stable")]:
-            together = steps & observed[sensor]
-            if together.sum() >= _LEAST_STEPS * (len(chosen) + 1):
-                steps = together
-                chosen.append(sensor)
-        if len(chosen) > 1:
-            sets.append(np.sort(chosen))
-        left = left[~np.isin(left, chosen)]
-    return sets
-
-
-def _relations_of(values: Doubles, observed: Bools, places: Ints) -> Relations:
-    """Return the relations between some of the sensors that hold at all steps where these are observed.
-
-    Args:
-        values: float64 [C, N].
-        observed: bool [C, N].
-        places: int64 [c], of the sensors.
-    """
-    complete = values[places][:, observed[places].all(axis=0)]
-    mean, deviation = np.zeros((2, len(values)))
-    mean[places], deviation[places] = complete.mean(axis=1), complete.std(axis=1)
-    moving = np.flatnonzero(deviation[places] > 1e-9 * np.abs(mean[places]))
-    scaled = (complete[moving] - mean[places[moving], None]) / deviation[places[moving], None]
-    moving = places[moving]
-    rows: list[Doubles] = []
-    basis: list[int] = []
-    for place, sensor in enumerate(moving):
-        weights = _weights(scaled[place], scaled[basis]) if basis else None
-        if weights is None:
-            basis.append(place)
-            continue
-        row = np.zeros(len(values))
-        kept = weights != 0.0
-        row[moving[np.array(basis)[kept]]] = -weights[kept] / deviation[moving[np.array(basis)[kept]]]
-        row[sensor] = 1.0 / deviation[sensor]
-        rows.append(row * _unit(weights))
-    coefficients = np.array(rows).reshape(-1, len(values))
-    return Relations(coefficients, coefficients @ mean)
-
-
-def _weights(target: Doubles, others: Doubles) -> Doubles | None:
-    """Return weights [b] of other sensors that give a sensor at every step, 0 for those without a part; None: no such.
-
-    Small weights are left out where the others give the sensor without them. If they do not, those stay that can be
-    told from rounding errors: the sensor they belong to must itself follow to 1e-4 of its deviation.
-
-    Args:
-        target: float64 [N], in deviations.
-        others: float64 [b, N], in deviations.
-    """
-    every = slice(None, None, max(1, len(target) // _SAMPLE))
-
-    def solved(kept: Bools) -> Doubles:
-        out = np.zeros(len(others))
-        out[kept], *_ = np.linalg.lstsq(others[kept][:, every].T, target[every], rcond=1e-12)
-        return out
-
-    def residual(weights: Doubles) -> float:
-        return float(np.abs(target - weights @ others).max())
-
-    weights = solved(np.ones(len(others), np.bool_))
-    least = residual(weights)
-    if not least < _EXACT:
-        return None
-    large = np.abs(weights) > _LEAST_SHARE
-    told = np.abs(weights) > max(_LEAST_OF_ALL, least * _LEAST_SHARE / _EXACT)
-    if residual(cut := np.where(large, weights, 0.0)) < _EXACT:
-        return cut
-    for kept in (large, told):
-        if kept.any() and residual(again := solved(kept)) * _unit(again) < _EXACT:
-            return again
-    return None
-
-
-def _unit(weights: Doubles) -> float:
-    """The factor of a row by which 1e-8 of it is at most 1e-4 of the deviation of its sensor with the least weight."""
-    return max(1.0, _LEAST_SHARE / float(np.abs(weights[weights != 0.0]).min()))

@@ -7,7 +7,8 @@ import pytest
 
 from glaim_stream.imputers.gaussian.explain import RELATION, explain
 from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.gaussian.relations import Relations, find_relations
+from glaim_stream.imputers.gaussian.relation_search import find_relations
+from glaim_stream.imputers.gaussian.relations import Relations
 from tests.imputers.gaussian.samples import STEP_MS, STEPS, fitted, series, windows
 
 ROWS = 1500
