@@ -1,0 +1,87 @@
+"""The 90 % bands of filled cells."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.imputers.gaussian.kind_bands import by_kind
+from glaim_stream.imputers.limits import Limits
+from glaim_stream.tables import meters
+from glaim_stream.tables.choice import Choice
+from glaim_stream.tables.fitted import Fitted
+from glaim_stream.tables.holes import Holes
+from glaim_stream.tables.lines import Lines
+from glaim_stream.tables.units import units_of
+
+Bools = NDArray[np.bool_]
+Doubles = NDArray[np.float64]
+
+
+def bands(
+    fitted: Fitted, holes: Holes, choice: Choice, line: Lines, filled: Doubles, deviation: Doubles, limits: Limits
+) -> tuple[Doubles, Doubles]:
+    """Return the lower and the upper ends of the bands, float64 [C, N]; the value itself in cells that are not filled.
+
+    Args:
+        fitted: what is known of the sensors.
+        holes: of the group.
+        choice: which method filled which hole.
+        line: the group's lines.
+        filled: float64 [C, N], the values, sensor units.
+        deviation: float64 [C, N], of the form's answers.
+        limits: that the ends respect.
+    """
+    units = units_of(holes.values, fitted.kinds, fitted.common_units)
+    half = np.where(choice.by_form, deviation * _widths(fitted, holes.far(fitted.long_gaps)), 0.0)
+    half = np.where(choice.by_line, _line_half(line.scale, fitted.line_width * units, holes.values), half)
+    half = np.where(holes.missing, _not_too_near(fitted, half, holes.distance, choice.by_form, units), 0.0)
+    lower, upper = _ends(filled, half, choice.filled, limits, fitted)
+    return _with_meters(lower, upper, holes.values, line, choice.climbing)
+
+
+def _widths(fitted: Fitted, far: Bools) -> Doubles:
+    """Half of the form's band in its deviations, [C, N]."""
+    tried = np.isfinite(fitted.long_gaps.width)
+    width = np.where(tried, fitted.long_gaps.width, fitted.form_width)
+    return np.where(far, np.maximum(width, fitted.form_width)[:, None], fitted.form_width[:, None])
+
+
+def _not_too_near(fitted: Fitted, half: Doubles, distance: Doubles, by_form: Bools, units: Doubles) -> Doubles:
+    """Halves of bands [C, N], with those of cells nearer to readings than all hidden cells were as wide as need be.
+
+    The readings of a sensor that is slower than the table are so many steps apart, and so are hidden ones from the
+    next. Nobody has seen the errors between them, nor how alike readings so near to one another are: a part of what
+    neighbours differ by is noise, which does not shrink with the distance. The form's errors there are taken to be as
+    large as those at hidden cells, and interpolation's to have the noise of its readings.
+    """
+    nearer = distance < fitted.nearest[:, None]
+    form, line = (each[:, None] * units[:, None] for each in (fitted.near_form, fitted.near_line))
+    return np.where(nearer, np.where(by_form, np.maximum(half, form), np.hypot(half, line)), half)
+
+
+def _line_half(scale: Doubles, width: Doubles, values: Doubles) -> Doubles:
+    """Half of the line's band, [C, N]; across a meter's reset as much as the range of its readings [C, N]."""
+    with np.errstate(invalid="ignore"):
+        half = scale * width[:, None]
+    seen = ~np.isnan(values)
+    span = np.max(values, axis=1, initial=-np.inf, where=seen) - np.min(values, axis=1, initial=np.inf, where=seen)
+    return np.where(np.isinf(scale), span[:, None], half)
+
+
+def _ends(filled: Doubles, half: Doubles, made: Bools, limits: Limits, fitted: Fitted) -> tuple[Doubles, Doubles]:
+    lower, upper = (np.where(made, limits.keep(filled + sign * half), filled) for sign in (-1.0, 1.0))
+    places = np.arange(len(filled))[:, None]
+    bounds = by_kind(lower, upper, filled, fitted.kinds, places, limits.lowest[:, None], limits.highest[:, None])
+    lower, upper = (np.where(made, new, filled) for new in bounds)
+    return lower, upper
+
+
+def _with_meters(lower: Doubles, upper: Doubles, values: Doubles, line: Lines, cells: Bools) -> tuple[Doubles, Doubles]:
+    """The bands [C, N], in cells of meters' long gaps by what their readings say of such gaps."""
+    lower, upper = lower.copy(), upper.copy()
+    for sensor in np.flatnonzero(cells.any(axis=1)):
+        mine = cells[sensor]
+        found = meters.bounds(values[sensor], line.values[sensor], line.scale[sensor], mine)
+        lower[sensor, mine], upper[sensor, mine] = (each[mine] for each in found)
+    return lower, upper

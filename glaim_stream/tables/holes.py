@@ -1,0 +1,64 @@
+"""The holes of a group, and where they lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.tables.groups import Group, usable
+from glaim_stream.tables.lines import gap_lengths, nearest
+from glaim_stream.tables.long_gaps import LONGEST_GAP, LongGaps
+
+Bools = NDArray[np.bool_]
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Holes:
+    """The holes of a group, all arrays [C, N].
+
+    values: believed readings in sensor units; NaN elsewhere.
+    missing: cells to fill. A reading that is doubted is neither believed nor missing.
+    short: cells of gaps of up to `longest` steps.
+    distance: steps to the nearest believed reading of the sensor.
+    longest: steps.
+    stated: whether the longest gap was stated, so that longer ones are left.
+    """
+
+    values: Doubles
+    missing: Bools
+    short: Bools
+    distance: Doubles
+    longest: int
+    stated: bool
+
+    @classmethod
+    def of(cls, group: Group, max_gap: int | None) -> Self:
+        """Find the holes of a group; `max_gap` is the longest gap if it is stated."""
+        values = group.believed
+        longest = LONGEST_GAP if max_gap is None else max_gap
+        return cls(
+            values=values,
+            missing=np.isnan(group.values),
+            short=gap_lengths(np.isnan(usable(group.values))) <= longest,
+            distance=nearest(~np.isnan(values)),
+            longest=longest,
+            stated=max_gap is not None,
+        )
+
+    @property
+    def observed(self) -> Bools:
+        """Cells with a believed reading."""
+        return ~np.isnan(self.values)
+
+    @property
+    def wanted(self) -> Bools:
+        """Missing cells that may be filled by a form."""
+        return self.missing & self.short if self.stated else self.missing
+
+    def far(self, tried: LongGaps) -> Bools:
+        """Cells of longer gaps that lie far from readings."""
+        return tried.far(self.distance) & ~self.short
