@@ -34,6 +34,21 @@ def stoppable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Deliver the signals that would stop the process only at the end of the block."""
+    came: list[int] = []
+    stops = (signal.SIGTERM, signal.SIGINT)
+    before = {each: signal.signal(each, lambda number, _: came.append(number)) for each in stops}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        for number in came:
+            signal.raise_signal(number)
+
+
 def until_stopped(work: Callable[[], None]) -> int:
     """Do work that a later call continues; return 0, 130 where Ctrl-C stopped it or 143 where SIGTERM did."""
     try:
@@ -65,8 +80,8 @@ def run(commands: Sequence[tuple[str, list[str]]], jobs: int, say: Callable[[str
         while waiting or running:
             while waiting and len(running) < jobs and time.monotonic() < until:
                 name, arguments = waiting.pop(0)
-                process = subprocess.Popen([sys.executable, *arguments], env=environment)
-                running.append((name, process))
+                with _undisturbed():  # a process that is not in the list would outlive this one
+                    running.append((name, subprocess.Popen([sys.executable, *arguments], env=environment)))
             if not running:
                 break
             time.sleep(POLL_S)

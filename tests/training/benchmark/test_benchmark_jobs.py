@@ -49,3 +49,18 @@ def test_sigterm_also_ends_the_children() -> None:
     assert parent.wait(30) == 0
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
+
+
+def test_sigterm_while_a_command_starts_ends_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    start = subprocess.Popen
+
+    def start_slowly(command: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
+        started.append(start(command, env=env))
+        os.kill(os.getpid(), signal.SIGTERM)
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", start_slowly)
+    with pytest.raises(jobs.Stopped), jobs.stoppable():
+        jobs.run([("cell", ["-c", "import time; time.sleep(600)"])], 1, print, NEVER)
+    assert started[0].poll() == -signal.SIGTERM
