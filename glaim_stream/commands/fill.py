@@ -14,6 +14,7 @@ import typer
 
 from glaim_stream.commands.files import PIPE, FoundOut, content_of, opened
 from glaim_stream.commands.flags import expand_flags
+from glaim_stream.commands.signals import exit_at_sigterm
 
 if TYPE_CHECKING:
     from glaim_stream.commands.train_process import Training
@@ -88,6 +89,7 @@ def fill(
     but none of its holes could be filled; 2: the file cannot be read, filled or written. A file that is written appears
     whole or not at all.
     """
+    exit_at_sigterm()
     fill_file(
         file, reading, writing, model=model, minutes=minutes, save_model=save_model, max_gap=max_gap,
         plausibility=not no_plausibility,

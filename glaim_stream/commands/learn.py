@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glaim_stream.commands.dump import only_model
+from glaim_stream.commands.exit_codes import TERMINATED
 from glaim_stream.commands.flags import SettingsFlags, expand_flags
 from glaim_stream.commands.moments import MOMENT, bounds_ms
 from glaim_stream.commands.options import Catalogue, InputTopic, Kafka, ModelRepository, OffsetFlags
+from glaim_stream.commands.signals import exit_at_sigterm
 from glaim_stream.commands.sources import FileFlags, MessageFlags, PlantFlags, require_known_groups
 
 if TYPE_CHECKING:
@@ -99,8 +101,7 @@ def learn(
     from glaim_stream.learn.place import Learned
     from glaim_stream.learn.place import learn as fit_and_place
 
-    # SIGTERM does not end the first process of a container unless that handles it; a partial file is removed.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    exit_at_sigterm()
     if while_open:
         Thread(target=_end_when_closed, daemon=True).start()
     settings = stream.settings()
@@ -152,7 +153,7 @@ def _end_when_closed() -> None:
             pass
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_GRACE_S)
-    os._exit(128 + signal.SIGTERM)
+    os._exit(TERMINATED)
 
 
 def _read_file(

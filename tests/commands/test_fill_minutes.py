@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -88,6 +90,36 @@ def test_the_copy_that_is_trained_on_holds_the_readings_and_no_more(tmp_path: Pa
     np.testing.assert_array_equal(series.values[0, 0], np.array([1.5, np.nan, -999.25, 4.5], np.float32))
     assert np.isnan(series.values[1, :, :2]).all()
     np.testing.assert_allclose(series.values[0, 1] + centre[1], first[1])
+
+
+def processes_that_name(folder: Path) -> list[int]:
+    """Those that have the folder in their command line."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if str(folder).encode() in entry.read_bytes():
+                found.append(int(entry.parent.name))
+        except OSError:
+            continue  # it has ended
+    return found
+
+
+@pytest.mark.timeout(120)
+def test_sigterm_also_ends_the_training_and_removes_its_copy_of_the_readings(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    temporary, out = tmp_path / "tmp", tmp_path / "out.csv"
+    temporary.mkdir()
+    file = pumps(tmp_path / "in.csv")
+    command = [sys.executable, "-m", "glaim_stream", "fill", str(file), "--out", str(out), "--minutes", "3"]
+    with subprocess.Popen(command, env=os.environ | {"TMPDIR": str(temporary)}, stderr=subprocess.PIPE) as process:
+        while not processes_that_name(temporary):
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 128 + signal.SIGTERM
+    assert processes_that_name(temporary) == []
+    assert list(temporary.iterdir()) == []
+    assert not out.exists()
 
 
 @pytest.mark.slow  # quicker: tests/tables/test_network.py
