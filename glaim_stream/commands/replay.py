@@ -23,6 +23,7 @@ from glaim_stream.commands.options import (
     OffsetFlags,
     Triton,
 )
+from glaim_stream.commands.signals import exit_at_sigterm
 from glaim_stream.commands.sources import FileFlags, MessageFlags, PlantFlags, require_other_files
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ def replay(
     from glaim_stream.commands.replay_input import FileInput, TopicInput
     from glaim_stream.errors import SettingsError
 
+    exit_at_sigterm()
     target = to.target()
     require_other_files(file, to.out, to.rejects, to.outages)
     settings = stream.settings(output_topic=to.output_topic, partitions=partitions)
