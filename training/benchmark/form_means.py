@@ -71,9 +71,11 @@ def summary(forms: Sequence[Line]) -> str:
     over = [f"{name} {rate:g} ({ratio:.2f})" for (name, rate), ratio in means.items() if ratio > 1]
     whole = math.exp(statistics.fmean(map(math.log, means.values())))
     if is_cascade(forms[0]):
+        trials = {line["dataset"]: line["epochs"] for line in forms if line["recipe"] != CASCADE}
+        short = ", ".join(f"{name} ({epochs} epochs)" for name, epochs in trials.items())
         return (
             f"Over the closed form: {whole:.2f} times the paper's MSE, geometric mean of {len(means)} cells; above the "
-            f"paper: {', '.join(over) or 'none'}.\n"
+            f"paper: {', '.join(over) or 'none'}.{f' Short trainings: {short}.' if short else ''}\n"
         )
     choices = {line["dataset"]: line["choices"] for line in forms}
     compared = ", ".join(f"{name} {count}" for name, count in choices.items())

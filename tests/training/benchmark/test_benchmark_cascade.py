@@ -78,6 +78,14 @@ def test_the_line_of_the_shift_has_the_papers_figure_for_a_training_at_another_r
     assert figure.mse != 0.266
 
 
+def test_the_summary_names_data_sets_whose_training_was_short() -> None:
+    line: lines.Line = {"dataset": "Illness", "test_rate": 0.1, "mse": 0.05, "mae": 0.1, "paper_mse": 0.1}
+    full = {**line, "recipe": "cascade", "epochs": 30}
+    short = {**line, "dataset": "Electricity-64", "recipe": "cascade-e5", "epochs": 5, "paper_mse": None}
+    assert form_means.summary([full, short]).endswith(" Short trainings: Electricity-64 (5 epochs).\n")
+    assert "Short" not in form_means.summary([full])
+
+
 def test_one_training_gives_every_cell_and_draw_its_line(longer: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(longer, "--draws", "2")
     found = lines.read(longer / "paper.jsonl")
