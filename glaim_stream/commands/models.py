@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -10,6 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from glaim_stream.commands.exit_codes import DONE
+from glaim_stream.commands.signals import exit_at_sigterm
 
 if TYPE_CHECKING:
     from glaim_stream.models.store import Store
@@ -73,7 +75,7 @@ def wait_(repository: Repository, limit: Annotated[float, typer.Option("--for", 
     """
     from glaim_stream.models.store import open_store
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    exit_at_sigterm(DONE)
     _await_models(open_store(repository), limit)
 
 
@@ -114,8 +116,7 @@ def fetch(
     def once() -> int:
         return bring(store, to, models=model or (), keep=keep, missing_only=missing_only, mirror=mirror, trust=trust)
 
-    # SIGTERM does not end the first process of a container unless that handles it.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    exit_at_sigterm(DONE)
     if wait:
         _await_models(store, wait)
     changes = _persistently(once, tries)

@@ -8,9 +8,9 @@ import sys
 from glaim_stream.commands.exit_codes import TERMINATED
 
 
-def exit_at_sigterm() -> None:
+def exit_at_sigterm(status: int = TERMINATED) -> None:
     """Let SIGTERM end the command as an error does, so that partial files and processes that it started are removed.
 
     The first process of a container must handle the signal: it does not end otherwise.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(status))

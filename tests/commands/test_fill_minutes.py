@@ -111,7 +111,7 @@ def test_sigterm_also_ends_the_training_and_removes_its_copy_of_the_readings(tmp
     temporary.mkdir()
     file = pumps(tmp_path / "in.csv")
     command = [sys.executable, "-m", "glaim_stream", "fill", str(file), "--out", str(out), "--minutes", "3"]
-    with subprocess.Popen(command, env=os.environ | {"TMPDIR": str(temporary)}, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(command, env=os.environ | {"TMPDIR": str(temporary)}, stderr=subprocess.DEVNULL) as process:
         while not processes_that_name(temporary):
             assert process.poll() is None
             time.sleep(0.05)

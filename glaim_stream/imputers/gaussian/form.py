@@ -287,7 +287,8 @@ class ClosedForm:
             without |= found[2]
         np.clip(mean, *self.bounds(values, complete), out=mean)
         deviation *= self.calibration
-        related.widen(deviation, self.highest - self.lowest, self.carried_deviation)
+        trained = self.highest - self.lowest
+        related.widen(deviation, trained, self.carried_deviation)
         exact = complete[:, :, kept]
         np.copyto(mean, values[:, :, kept], where=exact)
         np.copyto(deviation, 0.0, where=exact)
@@ -299,7 +300,7 @@ class ClosedForm:
             mean[:, some] = np.where(hole[:, some], simple[:, :, kept], mean[:, some])
             deviation = np.where(hole, self.carried_deviation[:, None], deviation)
         np.copyto(deviation, np.nan, where=np.isnan(mean))
-        related.take_unconfirmed(mean, deviation, self.highest - self.lowest)
+        related.take_unconfirmed(mean, deviation, trained)
         return mean, deviation, without
 
     def unmixable(self, values: Doubles, observed: Bools) -> Bools | None:
