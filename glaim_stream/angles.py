@@ -1,4 +1,9 @@
-"""Directions in degrees, of which 360 is 0 again."""
+"""Directions in degrees, of which 360 is 0 again.
+
+A sensor counts them from 0 to 360 or from -180 to 180. Nothing has to say which: of readings that are at most half a
+turn apart, the shorter arc leaves the numbers between them only where one of them is below 0 (from -180 to 180) or
+above 180 (from 0 to 360). So a value between readings is put on the circle from -180 to 180 if one of them is below 0.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +14,31 @@ Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 TURN = 360.0
-ALMOST = 5.0  # degrees from 0 and 360 within which the readings of a direction come in time
+ALMOST = 5.0  # degrees from both ends of the circle within which the readings of a direction come in time
+
+
+def start_of(signed: Bools) -> Doubles:
+    """Return the least value of the circles from -180 to 180, and of the others, which are from 0 to 360."""
+    return np.where(signed, -TURN / 2, 0.0)
 
 
 def are_circles(least: Doubles, most: Doubles) -> Bools:
     """Return which sensors' readings, from `least` to `most` [C], go around the circle of directions."""
-    return (least >= 0.0) & (least <= ALMOST) & (most >= TURN - ALMOST) & (most <= TURN)
+    start = start_of(least < 0.0)
+    end = start + TURN
+    return (least >= start) & (least <= start + ALMOST) & (most >= end - ALMOST) & (most <= end)
+
+
+def on_circle(degrees: Doubles, signed: Bools) -> Doubles:
+    """Return the same directions as numbers from -180 to 180 where `signed`, else from 0 to 360, without the end."""
+    start = start_of(signed)
+    inside = (degrees >= start) & (degrees < start + TURN)
+    return np.where(inside, degrees, (degrees - start) % TURN + start)
 
 
 def around(differences: Doubles) -> Doubles:
-    """Return differences of two directions by the shorter way: in -180 to 180."""
-    return (differences + TURN / 2) % TURN - TURN / 2
+    """Return differences of two directions by the shorter way: in -180 to 180. Half a turn keeps its sign."""
+    return np.where(differences == TURN / 2, differences, (differences + TURN / 2) % TURN - TURN / 2)
 
 
 def differences(filled: Doubles, truth: NDArray[np.floating], direction: Bools) -> Doubles:

@@ -37,8 +37,8 @@ class _Strict(BaseModel):
 class Sensor(_Strict):
     """One sensor of a model: its id, its unit, and the limits outside of which a reading is rejected.
 
-    Limits of 0 and 360, without a unit or with that of degrees, mark a direction: its readings are compared on the
-    circle, and `bucket: mean` gives a step their mean direction.
+    Limits of 0 and 360, without a unit or with that of degrees, mark a direction, and so do limits of -180 and 180 with
+    the unit of degrees: its readings are compared on the circle, and `bucket: mean` gives a step their mean direction.
     """
 
     id: str = Field(min_length=1)
@@ -79,7 +79,8 @@ class Sensor(_Strict):
     def is_direction(self) -> bool:
         """Whether readings are directions in degrees, of which 360 is 0 again."""
         least, most = np.array(self.limits)
-        return self.unit.lower() in _DEGREES and bool(are_circles(least, most))
+        unit = self.unit.lower()
+        return unit in _DEGREES and bool(are_circles(least, most)) and (unit != "" or least >= 0.0)
 
 
 class Model(_Strict):

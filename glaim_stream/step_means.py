@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.angles import TURN
+from glaim_stream.angles import on_circle
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -32,7 +32,7 @@ def addends(values: Doubles, directions: Bools | None) -> Sums:
     return numbers if directions is None else np.where(directions, np.exp(1j * np.deg2rad(values)), numbers)
 
 
-def means(sums: Sums, count: NDArray[np.integer], single: Doubles, directions: Bools | None) -> Doubles:
+def means(sums: Sums, count: NDArray[np.integer], single: Doubles, signed: Bools, directions: Bools | None) -> Doubles:
     """Return the means of steps.
 
     A single reading stays as it is: a sum would lose the sign of -0.0, and the scale the smallest digits. Directions
@@ -42,12 +42,13 @@ def means(sums: Sums, count: NDArray[np.integer], single: Doubles, directions: B
         sums: [k], of `addends`.
         count: [k], readings of each step, 1 or more.
         single: float64 [k], a reading of each step.
+        signed: bool [k], steps with a reading below 0: their directions are from -180 to 180.
         directions: bool [k], as for `addends`.
     """
     found: Doubles = sums.real / count / _SCALE
     if directions is not None:
-        degrees = np.round(np.rad2deg(np.angle(sums)) % TURN, _DIGITS) % TURN
-        found = np.where(directions, degrees, found)
+        degrees = on_circle(np.round(on_circle(np.rad2deg(np.angle(sums)), signed), _DIGITS), signed)
+        found = np.where(directions, degrees + 0.0, found)  # no -0.0
     return np.where(count == 1, single, found)
 
 
@@ -63,4 +64,5 @@ def mean_of_each(values: Doubles, step: NDArray[np.int64], steps: int, direction
     parts = addends(values, directions)
     sums = np.zeros(steps, parts.dtype)
     np.add.at(sums, step, parts)
-    return means(sums[step], np.bincount(step, minlength=steps)[step], values, directions)
+    signed = np.bincount(step, values < 0.0, minlength=steps)[step] > 0
+    return means(sums[step], np.bincount(step, minlength=steps)[step], values, signed, directions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.angles import TURN, around
+from glaim_stream.angles import TURN, around, on_circle, start_of
 
 Floats = NDArray[np.floating]
 Doubles = NDArray[np.float64]
@@ -25,14 +25,24 @@ def blend(values: Floats, weights: Floats, direction: Bools | None = None) -> Do
         float64 [...]. Experts without a value do not count; the others count equally where all their weights are 0. NaN
         where no expert has a value.
     """
-    values = np.asarray(values, np.float64)
+    given, shares = np.asarray(values, np.float64), np.asarray(weights, np.float64)
+    if direction is None or not direction.any():
+        return _mean(given, shares)
+    awake = np.isfinite(given)
+    first = np.take_along_axis(given, awake.argmax(axis=-1)[..., None], axis=-1)
+    with np.errstate(invalid="ignore"):
+        mixed = _mean(np.where(direction[..., None], first + around(given - first), given), shares)
+        # A network may answer a little below 0 where directions are from 0 to 360.
+        known = np.where(awake, given, 0.0)
+        signed = (known.min(axis=-1) < 0.0) & (known.max(axis=-1) <= TURN / 2)
+        start = start_of(signed)
+        outside = (mixed < start) | (mixed > start + TURN)
+        return np.where(direction & outside, on_circle(mixed, signed), mixed)
+
+
+def _mean(values: Doubles, weights: Doubles) -> Doubles:
+    """The mean of numbers; see `blend`."""
     awake = np.isfinite(values)
-    if direction is not None and direction.any():
-        first = np.take_along_axis(values, awake.argmax(axis=-1)[..., None], axis=-1)
-        with np.errstate(invalid="ignore"):
-            turned = np.where(direction[..., None], first + around(values - first), values)
-        mixed = blend(turned, weights)
-        return np.where(direction & ((mixed < 0.0) | (mixed > TURN)), mixed % TURN, mixed)
     weights = np.where(awake, weights, 0.0)
     total = weights.sum(axis=-1, keepdims=True)
     weights = np.where(total > 0, weights, awake)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.angles import TURN, around
+from glaim_stream.angles import around, on_circle
 
 Floats = NDArray[Any]  # float32 or float64; the result has the type of the values
 Bools = NDArray[np.bool_]
@@ -90,7 +90,8 @@ def _line(
             drawn = from_left + share * apart
         else:
             drawn = from_left + share * np.where(directions, around(apart), apart)
-            drawn = np.where(directions & (drawn != from_left), drawn % TURN, drawn)
+            turned = on_circle(drawn, np.minimum(from_left, from_right) < 0.0)
+            drawn = np.where(directions & (drawn != from_left), turned, drawn)
     if not np.isfinite(drawn).all():  # two neighbours may be further apart than the largest float
         drawn = np.where(np.isfinite(drawn), drawn, from_left * (1 - share) + from_right * share)
     drawn = np.where(right > left, drawn, from_left)  # adding 0 would lose the sign of -0.0

@@ -3,7 +3,7 @@
 A sensor without a negative reading has the floor 0, and one without a positive reading the ceiling 0: no concentration
 is negative. Where all readings are at hand, the least one is a floor too where the sensor returns to it again and
 again, as rain does to 0 and a closed valve to 4 mA, and the largest one is a ceiling likewise (100 % humidity). Of the
-readings that a model was trained on only the range is known.
+readings that a model was trained on only the range is known. A direction has the ends of its circle.
 
 A limit gives way to readings: where one of the series or of the window that is filled has crossed it, as the first
 frost of a year does, it is that reading.
@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from glaim_stream.angles import TURN, start_of
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -44,6 +46,14 @@ class Limits:
         """The same limits, but for sensors [C] that are states the range of their training, which holds all of them."""
         return Limits(np.where(state, least, self.lowest), np.where(state, most, self.highest))
 
+    def of_circles(self, direction: Bools, least: Doubles, most: Doubles) -> Limits:
+        """The same limits, but for sensors [C] that are directions in degrees the ends of their circle.
+
+        It is the one from -180 to 180 for those whose readings, from `least` to `most`, are in it and go below 0.
+        """
+        start = start_of((least < 0.0) & (most <= TURN / 2))
+        return Limits(np.where(direction, start, self.lowest), np.where(direction, start + TURN, self.highest))
+
     def around(self, values: Doubles, observed: Bools) -> Limits:
         """Limits [n, C] that the observed cells of windows [n, C, T] do not cross."""
         least = np.where(observed, values, np.inf).min(axis=2)
@@ -67,6 +77,15 @@ class Limits:
                 lowest = np.fmin(lowest, np.fmin.reduce(values, axis=1, initial=np.inf))
                 highest = np.fmax(highest, np.fmax.reduce(values, axis=1, initial=-np.inf))
         return Limits(lowest, highest)
+
+
+def range_of(series: Sequence[Doubles], sensors: int) -> tuple[Doubles, Doubles]:
+    """Return the least and the largest reading of each sensor, [C] each, in the readings [C, N] of all groups.
+
+    inf and -inf without a reading.
+    """
+    whole = Limits(np.full(sensors, np.inf), np.full(sensors, -np.inf)).widened(series)
+    return whole.lowest, whole.highest
 
 
 def limits_of(series: Sequence[Doubles]) -> Limits:

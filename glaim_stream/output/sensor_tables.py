@@ -87,7 +87,7 @@ class SensorTable:
         if limits is None:
             return None
         if kinds is not None and of_form is not None:
-            limits = limits.of_states(are(kinds, Kind.STATE), *of_form)
+            limits = limits.of_states(are(kinds, Kind.STATE), *of_form).of_circles(are(kinds, Kind.ANGLE), *of_form)
         return limits.around(values, observed)
 
     def with_intervals(self, contract: Contract | None) -> Self:

@@ -19,7 +19,7 @@ from glaim_stream.errors import ModelError, SettingsError, listed
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.gaussian.kinds import Kind, are, differences
 from glaim_stream.imputers.gaussian.report import Report
-from glaim_stream.imputers.limits import Limits, limits_of
+from glaim_stream.imputers.limits import Limits, limits_of, range_of
 from glaim_stream.tables.closed_form import fit_form, spread_of
 from glaim_stream.tables.clusters import clusters_of
 from glaim_stream.tables.fitted import Fitted, kinds_of
@@ -89,6 +89,7 @@ def fit(
     if trial and some_long:
         long_gaps = tried(trial, sensors, groups, long, limits)
     kinds = kinds_of(forms, sensors)
+    limits = limits.of_circles(are(kinds, Kind.ANGLE), *range_of(series, len(sensors)))
     units = common_units(series, kinds)
     of_groups = [units_of(values, kinds, units) for values in series]
     unscored = Fitted(

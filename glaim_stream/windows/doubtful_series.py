@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from glaim_stream.angles import TURN
+from glaim_stream.angles import TURN, start_of
 from glaim_stream.imputers.gaussian.kinds import Kind, are, kind_of
 from glaim_stream.windows.plausibility import Bools, Doubles, Plausibility, Range
 
@@ -30,13 +30,14 @@ def doubtful_cells(values: Doubles, observed: Bools, judged: Bools) -> Bools:
         judged: bool [C], sensors whose readings may be doubted.
     """
     doubted = np.zeros(observed.shape, np.bool_)
-    directions = _directions(values, observed)
+    start = _circles(values, observed)
+    directions = np.isfinite(start)
     groups = np.arange(len(observed))
     for _ in range(_ROUNDS):
         sound = observed[groups] & ~doubted[groups]
         known = np.where(sound, values[groups], 0.0)
         least, most = _usual_range(known, sound)
-        least[:, directions], most[:, directions] = 0.0, TURN
+        least[:, directions], most[:, directions] = start[directions], start[directions] + TURN
         found = _doubtful(known, sound, Plausibility(judged, (least, most), directions if directions.any() else None))
         doubted[groups] |= found
         groups = groups[found.any(axis=(1, 2))]
@@ -57,17 +58,20 @@ def _doubtful(values: Doubles, observed: Bools, rule: Plausibility) -> Bools:
     return doubted
 
 
-def _directions(values: Doubles, observed: Bools) -> Bools:
-    """Which sensors [C] are directions in degrees but for a few readings that are none.
+def _circles(values: Doubles, observed: Bools) -> Doubles:
+    """The least value of each sensor's circle, [C]; NaN for sensors that are no directions but for a few readings.
 
-    More readings than may be doubtful lie on either side of north.
+    More readings than may be doubtful lie in the first and in the last quarter of the circle.
     """
-    within = observed & (values >= 0.0) & (values <= TURN)
-    few = _TAIL * observed.sum(axis=(0, 2))
-    outside, east, west = ((observed & cells).sum(axis=(0, 2)) for cells in (~within, values < 90.0, values > 270.0))
-    possible = (outside <= few) & (east > few) & (west > few)
-    kinds = [kind_of(values[:, place], within[:, place]) if possible[place] else None for place in range(len(few))]
-    return are(kinds, Kind.ANGLE)
+    few, found = _TAIL * observed.sum(axis=(0, 2)), np.full(values.shape[1], np.nan)
+    for start in start_of(np.array([False, True])).tolist():
+        within = observed & (values >= start) & (values <= start + TURN)
+        first, last = values < start + TURN / 4, values > start + 3 * TURN / 4
+        outside, low, high = ((observed & cells).sum(axis=(0, 2)) for cells in (~within, first, last))
+        possible = (outside <= few) & (low > few) & (high > few)
+        kinds = [kind_of(values[:, place], within[:, place]) if possible[place] else None for place in range(len(few))]
+        found[are(kinds, Kind.ANGLE)] = start
+    return found
 
 
 def _usual_range(values: Doubles, observed: Bools) -> Range:

@@ -19,7 +19,7 @@ More than half of a sensor's readings must be sound. A sensor that repeats one v
 `_FEWEST` of these, or fewer than `FEWEST_READINGS` readings, nothing is known of its habits and nothing is doubted.
 
 A direction in degrees is judged by its distance from the others on the circle: 358 does not stand apart from 2. None
-lies beyond 0 and 360.
+lies beyond the ends of its circle, 0 and 360 or -180 and 180.
 
 Source: Hampel (1974), The influence curve and its role in robust estimation; Pearson (2002), Outliers in process
 modeling and identification, for its moving window.
@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.angles import ALMOST, TURN, around
+from glaim_stream.angles import ALMOST, TURN, around, start_of
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -79,7 +79,7 @@ class Plausibility:
         excess = self._excess(values)
         beyond = None if excess is None else observed & (excess > self._span)
         if self.directions is not None:
-            values = _turned(values, observed, self.directions)
+            values = _turned(values, observed, self.directions, self._circle(self.directions))
         suspicious = _suspicious(values, observed)
         place = np.nonzero((suspicious if beyond is None else suspicious | beyond.any(axis=2)) & self.judged)
         if not len(place[0]):
@@ -109,6 +109,13 @@ class Plausibility:
         least, most = self.trained_range
         span = np.where(most > least, most - least, np.inf)
         return (span if self.directions is None else np.where(self.directions, ALMOST, span))[..., None]
+
+    def _circle(self, directions: Bools) -> Range:
+        """The ends of the circle of each direction, [..., directions, 1]; both circles where no range says which."""
+        if self.trained_range is None:
+            return np.array([[-TURN / 2]]), np.array([[TURN]])
+        start = start_of(self.trained_range[0][..., directions, None] < 0.0)
+        return start, start + TURN
 
     def _spans(self, windows: int) -> Doubles:
         """How far beyond the training's range a reading is doubted, for each window and sensor."""
@@ -141,11 +148,12 @@ class Plausibility:
         return np.where(doubted, 0.0, values), observed & ~doubted
 
 
-def _turned(values: Doubles, observed: Bools, directions: Bools) -> Doubles:
-    """Values [n, C, T] of which directions lie within half a turn of their mean, and others are unchanged."""
+def _turned(values: Doubles, observed: Bools, directions: Bools, circle: Range) -> Doubles:
+    """Values [n, C, T] of which directions on their circle lie within half a turn of their mean; others unchanged."""
+    start, end = circle
     degrees = values[:, directions].astype(np.float64)
     with np.errstate(invalid="ignore"):
-        known = observed[:, directions] & (degrees >= 0.0) & (degrees <= TURN)
+        known = observed[:, directions] & (degrees >= start) & (degrees <= end)
         radians = np.deg2rad(np.where(known, degrees, 0.0))
         mean = np.arctan2(*((known * part).sum(axis=2, keepdims=True) for part in (np.sin(radians), np.cos(radians))))
         mean = np.rad2deg(mean)

@@ -253,7 +253,13 @@ class Rings:
             turning = None if self._directions is None else self._directions[sensor]
             np.add.at(self._sum.reshape(-1), flat, addends(value, turning))
             np.add.at(self._count.reshape(-1), flat, 1)
-            values[flat] = means(self._sum.reshape(-1)[flat], self._count.reshape(-1)[flat], value, turning)
+            signed = np.zeros(len(flat), np.bool_)
+            if turning is not None:
+                # A mean is below 0 only if the one before it was, or a new reading is: vectors above have no sum below.
+                values[flat[~seen]] = np.inf
+                np.minimum.at(values, flat, value)
+                signed = values[flat] < 0.0
+            values[flat] = means(self._sum.reshape(-1)[flat], self._count.reshape(-1)[flat], value, signed, turning)
             stamps_ms[flat[~seen]] = 0
             np.maximum.at(stamps_ms, flat, stamp_ms)
             qualities[flat[~seen]] = Quality.GOOD

@@ -172,13 +172,14 @@ def test_the_output_of_the_pipeline_is_clean(bucket: str, revise_after: int, lat
     assert audit.counts["dead_letters"] > 5
 
 
-def test_means_of_directions_are_expected_as_the_windows_make_them() -> None:
+@pytest.mark.parametrize("least", [0, -180])
+def test_means_of_directions_are_expected_as_the_windows_make_them(least: int) -> None:
     values = [
-        json.dumps(read | {"value": read["value"] * 100 % 360}).encode()
+        json.dumps(read | {"value": read["value"] * 100 % 360 + least}).encode()
         for read in (json.loads(each) for each in stream() if each != b"{")
         if read["value"] is not None
     ]
-    sensors = [{"id": "a", "min": 0, "max": 360}, {"id": "b"}]
+    sensors = [{"id": "a", "unit": "deg", "min": least, "max": least + 360}, {"id": "b"}]
     made = case(values, bucket="mean", sensors=sensors)
     assert broken(made.audit()) == {}
     rows = made.given.rows

@@ -67,6 +67,13 @@ def test_a_single_interpolated_cell_equals_the_cell_of_the_whole_row(
         ([360, N, 360], [360, 360, 360]),
         ([N, 359, N], [359, 359, 359]),
         ([1, N, 182], [1, 271.5, 182]),
+        ([170, N, N, N, -170], [170, 175, -180, -175, -170]),
+        ([-170, N, 170], [-170, -180, 170]),
+        ([-10, N, 20], [-10, 5, 20]),
+        ([20, N, -40], [20, -10, -40]),
+        ([0, N, 180], [0, 90, 180]),
+        ([180, N, 0], [180, 90, 0]),
+        ([-90, N, -100], [-90, -95, -100]),
     ],
 )
 def test_directions_are_filled_along_the_shorter_arc(row: list[float], arc: list[float]) -> None:

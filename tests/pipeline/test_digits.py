@@ -114,11 +114,27 @@ async def test_the_mean_of_a_step_has_all_digits(values: list[float]) -> None:
         ({"min": 0, "max": 360, "unit": "deg"}, 0.0),
         ({"min": 0, "max": 360, "unit": "kW"}, 180.0),
         ({"min": 0, "max": 400}, 180.0),
+        ({"min": -180, "max": 400, "unit": "deg"}, 180.0),
         ({}, 180.0),
     ],
 )
 async def test_the_mean_of_wind_around_north_is_north(sensor: dict[str, Any], mean: float) -> None:
     records = records_of([350.0, 10.0, 90.0], [0, 0, 1])
+    rows = await rows_of(records, Interpolation(), bucket="mean", sensor=sensor)
+    assert [row["value"] for row in rows if row["observed"] and row["revision"] == 0] == [mean, 90.0]
+
+
+@pytest.mark.parametrize(
+    ("sensor", "mean"),
+    [
+        ({"min": -180, "max": 180, "unit": "deg"}, -175.0),
+        ({"min": -180, "max": 180, "unit": "degC"}, 5.0),
+        ({"min": -180, "max": 180}, 5.0),
+    ],
+)
+async def test_the_mean_of_a_direction_around_180_is_there(sensor: dict[str, Any], mean: float) -> None:
+    """Limits of -180 and 180 alone may be those of a temperature."""
+    records = records_of([170.0, -160.0, 90.0], [0, 0, 1])
     rows = await rows_of(records, Interpolation(), bucket="mean", sensor=sensor)
     assert [row["value"] for row in rows if row["observed"] and row["revision"] == 0] == [mean, 90.0]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,14 +29,14 @@ VALVE, WIND = 2, 3
 Doubles = NDArray[np.float64]
 
 
-def weather() -> Doubles:
-    """Two numbers, a valve, and a direction that turns around north by about 40 degrees."""
+def weather(start: float = 0.0) -> Doubles:
+    """Two numbers, a valve, and a direction around `start`, the least number of its circle, by about 40 degrees."""
     rng = np.random.default_rng(3)
     around = np.zeros((3, ROWS))
     for step in range(1, ROWS):
         around[:, step] = 0.9 * around[:, step - 1] + rng.normal(0, [1.0, 1.0, 17.0])
     valve = np.cumsum(rng.random(ROWS) < 0.15) % 2
-    return np.vstack([20.0 + around[:2], valve[None], np.round(around[2], 1)[None] % 360.0])
+    return np.vstack([20.0 + around[:2], valve[None], np.round(around[2], 1)[None] % 360.0 + start])
 
 
 Stream = tuple[Pipeline, list[Record]]
@@ -43,9 +44,12 @@ Stream = tuple[Pipeline, list[Record]]
 
 @pytest.fixture(scope="module")
 def stream(tmp_path_factory: pytest.TempPathFactory) -> Stream:
+    return stream_of(weather(), tmp_path_factory.mktemp("models"))
+
+
+def stream_of(values: Doubles, repository: Path) -> Stream:
     """Every fourth reading of valve and direction is missing; every second of these comes later."""
-    repository = tmp_path_factory.mktemp("models")
-    values, out, held = weather(), [], defaultdict(list)
+    out, held = [], defaultdict(list)
     known = values[None, :, :TRAINING]
     fitted = fit(known, np.isfinite(known), start_ms=0, step_ms=1000, sensors=("s0", "s1", "s2", "s3"), steps=12)
     assert fitted.form.kinds[VALVE:] == (Kind.STATE, Kind.ANGLE)
@@ -135,6 +139,19 @@ def test_errors_and_intervals_of_a_direction_around_north_go_the_shorter_way(par
     for source in ("hidden", "late"):
         assert live(partition, WIND, source, "mae") < 2 * off.mean()  # of hidden cells, some are of a silent group
     assert live(partition, WIND, "hidden", "coverage") > 0.85
+
+
+async def test_a_direction_from_minus_180_to_180_has_the_values_and_intervals_of_one_from_0_to_360(
+    partition: Partition, tmp_path: Path
+) -> None:
+    pipeline, topic = stream_of(weather(-180.0), tmp_path)
+    signed = (await Partition(pipeline, NOW_MS).feed(topic)).every_row()
+    rows = partition.every_row()
+    wind = rows.sensor == WIND
+    assert np.isfinite(rows.lower[wind]).sum() > 300
+    for name in ("value", "lower", "upper"):
+        np.testing.assert_allclose(getattr(signed, name)[wind], getattr(rows, name)[wind] - 180.0, atol=1e-6)
+    np.testing.assert_array_equal(signed.method, rows.method)
 
 
 async def test_a_worker_that_was_killed_goes_on_to_the_bit(stream: Stream, partition: Partition) -> None:

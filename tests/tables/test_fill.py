@@ -108,6 +108,27 @@ def test_long_gaps_of_a_valve_and_a_direction_have_states_and_directions_too():
     assert result.chosen["s2"] == "interpolation"
 
 
+def test_a_direction_is_filled_alike_from_0_to_360_and_from_minus_180_to_180():
+    rng = np.random.default_rng(12)
+    wind = np.round(np.cumsum(rng.normal(0, 12, 900)), 1) % 360.0
+    signed = np.where(wind > 180.0, wind - 360.0, wind)
+    assert (np.abs(np.diff(signed)) > 180.0).sum() > 10, "without turns through 180, this test shows nothing"
+    holes = with_holes(np.vstack([series(900, 1), wind[None]]), 0.1)
+    holes[1, 300:340] = np.nan
+    hole = np.isnan(holes[1])
+    unsigned, found = (
+        fill_groups([group(np.vstack([holes[:1], np.where(hole, np.nan, each)]))], sensors=names(2)).groups[0]
+        for each in (wind, signed)
+    )
+    error = np.abs((found.values[1] - wind + 180.0) % 360.0 - 180.0)
+    assert np.median(error[hole]) < 15.0
+    assert (np.abs(found.values[1]) <= 180.0).all()
+    same = np.abs((found.values[1] - unsigned.values[1] + 180.0) % 360.0 - 180.0)
+    assert same[hole].max() < 1e-6
+    assert ((found.lower[1] >= -180.0) & (found.upper[1] <= 180.0)).all()
+    assert ((found.lower[1] <= signed) & (signed <= found.upper[1]))[hole].mean() > 0.8
+
+
 def test_readings_that_mostly_rest_are_on_the_line_between_two_and_said_to_be():
     rng = np.random.default_rng(6)
     rain = np.where(rng.random(800) < 0.05, rng.exponential(2.0, 800), 0.0)

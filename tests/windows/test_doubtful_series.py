@@ -76,3 +76,14 @@ def test_wind_from_north_is_no_series_of_spikes() -> None:
     assert not doubtful_cells(wind, observed, judged).any()
     wind[0, 0, [500, 1000, 2000]] = 700.0, -40.0, 190.0
     assert np.flatnonzero(doubtful_cells(wind, observed, judged)).tolist() == [500, 1000, 2000]
+
+
+def test_wind_around_180_is_no_series_of_spikes() -> None:
+    rng = np.random.default_rng(1)
+    wind = np.cumsum(rng.normal(0, 9, 4000)) % 360.0
+    wind[1000:] = (180.0 + 6.0 * rng.standard_normal(3000)) % 360.0
+    wind = (wind - 360.0 * (wind > 180.0))[None, None]
+    observed, judged = np.ones(wind.shape, np.bool_), np.ones(1, np.bool_)
+    assert not doubtful_cells(wind, observed, judged).any()
+    wind[0, 0, [1500, 2000, 3000]] = 700.0, -240.0, 0.0
+    assert np.flatnonzero(doubtful_cells(wind, observed, judged)).tolist() == [1500, 2000, 3000]

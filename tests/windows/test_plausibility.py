@@ -214,6 +214,18 @@ def test_a_direction_stands_apart_by_its_distance_on_the_circle() -> None:
     assert Plausibility(np.ones(2, np.bool_)).doubtful(window[None], seen)[0, 0, 41], "as a number it would be doubted"
 
 
+@pytest.mark.parametrize("ranged", [False, True])
+def test_a_direction_from_minus_180_to_180_stands_apart_by_its_distance_too(ranged: bool) -> None:
+    rng = np.random.default_rng(2)
+    window = np.stack([(4.0 + 3.0 * rng.standard_normal(T)) % 360.0 - 180.0, smooth(1)[0]])
+    window[0, 40:43] = -175.0, 177.0, -177.0
+    window[0, [20, 70]] = 5.0, -5000.0
+    seen = np.ones((1, *window.shape), np.bool_)
+    trained = (np.array([-180.0, 0.0]), np.array([180.0, 100.0])) if ranged else None
+    found = Plausibility(np.ones(2, np.bool_), trained, np.array([True, False])).doubtful(window[None], seen)[0]
+    assert np.argwhere(found).tolist() == [[0, 20], [0, 70]]
+
+
 def test_directions_are_known_by_the_range_of_their_readings() -> None:
     least, most = np.array([0.0, 0.2, 0.0, 0.0, -np.inf, -3.0]), np.array([360.0, 359.8, 290.0, 500.0, np.inf, 360.0])
     assert are_circles(least, most).tolist() == [True, True, False, False, False, False]

@@ -75,7 +75,10 @@ groups:
 
 def _sensor(sensor: Shown) -> str:
     unit = f", unit: {_text(sensor.unit)}" if sensor.unit else ""
-    unit += ", min: 0, max: 360" if sensor.direction else ""
+    if sensor.direction and sensor.minimum < 0:
+        unit = f"{unit or ', unit: deg'}, min: -180, max: 180"  # without a unit, these limits mark no direction
+    elif sensor.direction:
+        unit += ", min: 0, max: 360"
     return f"      - {{id: {_text(sensor.id)}{unit}}}   # in training {sensor.minimum:.6g} to {sensor.maximum:.6g}"
 
 

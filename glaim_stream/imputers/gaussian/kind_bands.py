@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.angles import TURN
+from glaim_stream.angles import TURN, start_of
 from glaim_stream.imputers.gaussian.kinds import Kind, are
 
 Doubles = NDArray[np.float64]
@@ -26,7 +26,7 @@ def by_kind(
 
     A valve is open or closed, so the interval of a state that reaches more than half of the way to the highest or
     lowest state ends there. 350 to 10 lies around north, but no two numbers in order say so, and an interval that ends
-    at 0 or 360 would not hold the other side: one of a direction that reaches north holds every direction.
+    at 0 or 360 would not hold the other side: one that reaches an end of the circle holds every direction.
 
     Args:
         lower: [...], NaN without an interval.
@@ -41,9 +41,10 @@ def by_kind(
     with np.errstate(invalid="ignore"):
         down = state & np.isfinite(lowest) & (lower < (value + lowest) / 2)
         up = state & np.isfinite(highest) & (upper > (value + highest) / 2)
-    least, most = np.maximum(lowest, 0.0), np.minimum(highest, TURN)
-    north = direction & ((lower <= least) | (upper >= most))
-    lower = np.where(down, lowest, np.where(north, least, lower))
-    upper = np.where(up, highest, np.where(north, most, upper))
-    # A direction whose readings came to lie outside 0 to 360 is filled by such a value.
+    start = start_of((value < 0.0) | (np.isfinite(lowest) & (lowest < 0.0) & (value <= TURN / 2)))
+    least, most = np.maximum(lowest, start), np.minimum(highest, start + TURN)
+    end = direction & ((lower <= least) | (upper >= most))
+    lower = np.where(down, lowest, np.where(end, least, lower))
+    upper = np.where(up, highest, np.where(end, most, upper))
+    # A direction whose readings came to lie outside the circle is filled by such a value.
     return np.minimum(lower, value), np.maximum(upper, value)

@@ -2,7 +2,7 @@
 
     number  filled by the closed form
     state   a few distinct values, such as a valve's: a fill between two of them means nothing
-    angle   a direction in degrees that runs through 360: the middle of 359 and 1 is 0
+    angle   a direction in degrees that goes around its circle, 0 to 360 or -180 to 180: the middle of 359 and 1 is 0
     meter   rises only, and may start again: no line leads across a reset
     carried the closed form is worse than the last value on validation windows, as with rain that is mostly 0
 
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream import angles
-from glaim_stream.angles import TURN, around
+from glaim_stream.angles import ALMOST, TURN, around
 from glaim_stream.imputers.baselines import interpolation, last_value
 
 Doubles = NDArray[np.float64]
@@ -32,6 +32,8 @@ _MOST_STATES = 5
 _READINGS_PER_STATE = 20
 _LEAST_READINGS = 100
 _LEAST_SPREAD = 0.1  # of the readings below north, in that of those above
+_LEAST_IN_A_QUARTER = 0.01  # of a direction's readings, in each quarter but the one around -180 and 180
+_MANY_TURNS = 0.1  # of its steps go through -180 and 180
 _RESET = 0.5  # of a meter's range; a smaller fall is noise
 
 
@@ -73,7 +75,7 @@ def kind_of(values: Doubles, observed: Bools) -> Kind:
         return Kind.STATE
     span = distinct[-1] - distinct[0]
     changes = _changes(values, observed)
-    degrees = distinct[0] >= 0.0 and distinct[-1] <= TURN and span > 270.0
+    degrees = span > 270.0 and (distinct[-1] <= TURN if distinct[0] >= 0.0 else _goes_round(distinct, changes, seen))
     if degrees and _turns(values, observed):
         return Kind.ANGLE
     falls = changes[changes < 0]
@@ -84,7 +86,7 @@ def kind_of(values: Doubles, observed: Bools) -> Kind:
 
 
 def _turns(values: Doubles, observed: Bools) -> bool:
-    """Whether a sensor of 0 to 360 runs through 360, as a direction does.
+    """Whether a sensor of 0 to 360 or -180 to 180 runs through the ends, as a direction does.
 
     It does so by the shorter way, and from many readings on one side to many on the other. A power that is switched
     between 0 and about 300 has much the same reading on the low side of all its jumps.
@@ -97,6 +99,25 @@ def _turns(values: Doubles, observed: Bools) -> bool:
     low, high = (np.quantile(each(before, after), (0.1, 0.9)) for each in (np.minimum, np.maximum))
     shorter = np.median(np.abs(around(after - before))) < 90.0
     return bool(shorter and low[1] - low[0] >= _LEAST_SPREAD * (high[1] - high[0]))
+
+
+def _goes_round(distinct: Doubles, changes: Doubles, seen: Doubles) -> bool:
+    """Whether a sensor goes around the circle from -180 to 180, and does not jump between opposite numbers.
+
+    A battery's power and a torque do so when they are reversed. The readings of a direction leave no gap between both
+    ends that is wider than its sectors, and its steps through the ends are no longer than others by the shorter way.
+    They are many, as those of wind around 180, or its readings are in every quarter.
+    """
+    least, most = distinct[0], distinct[-1]
+    sector = np.diff(distinct).min()
+    jumps = np.abs(changes) > TURN / 2
+    if least < -TURN / 2 or most > TURN / 2 or least + TURN - most > max(2 * ALMOST, 1.5 * sector) or jumps.all():
+        return False
+    quarter = np.round(seen / (TURN / 4))  # -2 and 2 are the same one
+    everywhere = min(np.mean(quarter == each) for each in (-1, 0, 1)) >= _LEAST_IN_A_QUARTER
+    if not jumps.any() or not (everywhere or jumps.mean() > _MANY_TURNS):
+        return False
+    return bool(np.median(np.abs(around(changes[jumps]))) <= np.quantile(np.abs(changes[~jumps]), 0.95))
 
 
 def carries(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:

@@ -20,6 +20,15 @@ def test_an_interval_of_a_direction_that_reaches_north_holds_every_direction() -
     np.testing.assert_array_equal(others, [lower, upper])
 
 
+def test_an_interval_that_reaches_the_ends_of_minus_180_to_180_holds_every_direction() -> None:
+    value = np.array([-170.0, 170.0, 0.0, -100.0])
+    half = np.array([20.0, 20.0, 30.0, 40.0])
+    found = by_kind(value - half, value + half, value, [Kind.ANGLE], FIRST, np.array(-180.0), np.array(180.0))
+    assert [each.tolist() for each in found] == [[-180, -180, -30, -140], [180, 180, 30, -60]]
+    free = by_kind(value - half, value + half, value, [Kind.ANGLE], FIRST, *FREE)
+    assert [each[[0, 3]].tolist() for each in free] == [[-180, -140], [180, -60]], "no limit is needed below 0"
+
+
 def test_no_interval_of_a_direction_crosses_the_sensor_s_limits() -> None:
     ends = np.array([330.0]), np.array([350.0]), np.array([340.0])
     found = by_kind(*ends, [Kind.ANGLE], FIRST, np.array([10.0]), np.array([350.0]))

@@ -75,6 +75,37 @@ def test_wind_is_a_direction_also_in_sectors(step: float, sector: float) -> None
     assert kind_of(degrees[None], np.ones((1, 3000), np.bool_)) is Kind.ANGLE
 
 
+def signed(degrees: np.ndarray) -> np.ndarray:
+    """The same directions from -180 to 180."""
+    return np.where(degrees > 180.0, degrees - 360.0, degrees)
+
+
+@pytest.mark.parametrize("sector", [0.1, 10.0, 22.5])
+@pytest.mark.parametrize("step", [5.0, 30.0, 40.0])
+def test_a_direction_may_be_counted_from_minus_180_to_180(step: float, sector: float) -> None:
+    wind = np.cumsum(np.random.default_rng(0).normal(size=9000) * step)
+    degrees = signed(np.round(wind / sector) * sector % 360.0)
+    assert kind_of(degrees[None], np.ones((1, 9000), np.bool_)) is Kind.ANGLE
+
+
+@pytest.mark.parametrize("level", [150.0, 170.0, 179.0])
+@pytest.mark.parametrize("noise", [0.3, 8.0])
+@pytest.mark.parametrize("pause", [False, True])
+def test_what_is_reversed_is_no_direction(level: float, noise: float, pause: bool) -> None:
+    """A battery's power or a torque jumps between opposite numbers, with or without a rest at 0 in between."""
+    rng = np.random.default_rng(5)
+    turns = np.cumsum(rng.random(3000) < 0.05) % (4 if pause else 2)
+    sign = np.array([1.0, 0.0, -1.0, 1.0] if pause else [1.0, -1.0])[turns]
+    power = np.clip(sign * level + noise * rng.normal(size=3000), -180.0, 180.0).round(1)
+    assert kind_of(power[None], np.ones((1, 3000), np.bool_)) is not Kind.ANGLE
+
+
+def test_numbers_on_both_sides_of_zero_are_no_direction() -> None:
+    rng = np.random.default_rng(6)
+    for values in (rng.uniform(-180, 180, 3000), 180.0 * np.sin(np.arange(3000) / 9), rng.normal(0, 60, 3000)):
+        assert kind_of(values[None], np.ones((1, 3000), np.bool_)) is Kind.NUMBER
+
+
 def test_what_has_never_fallen_is_a_meter_whose_reset_is_still_to_come() -> None:
     assert kind_of(np.arange(500.0)[None], np.ones((1, 500), np.bool_)) is Kind.METER
 

@@ -8,7 +8,7 @@ import pytest
 
 from glaim_stream.catalogue import read_catalogue
 from glaim_stream.models.contract import Contract, DataFingerprint, SensorContract, sensors_digest
-from training.autoconfig.catalogue_entry import entry
+from training.autoconfig.catalogue_entry import Shown, catalogue, entry
 
 
 def contract(names: list[str], window: int = 96, emitted: int = 16, step_s: float = 60.0, unit: str = "%") -> Contract:
@@ -53,6 +53,16 @@ def test_directions_have_the_limits_that_mark_them(tmp_path: Path) -> None:
     found = read_catalogue(tmp_path / "groups.yaml").models[0].directions
     assert found is not None
     assert found.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("unit", ["deg", ""])
+def test_directions_from_minus_180_on_have_their_limits(tmp_path: Path, unit: str) -> None:
+    given = [Shown("flow", unit, -1.5, 2.0), Shown("yaw", unit, -179.5, 180.0, direction=True)]
+    (tmp_path / "groups.yaml").write_text(catalogue("m", 60.0, 96, 9, given, ["mine"], "mean", "a test"))
+    found = read_catalogue(tmp_path / "groups.yaml").models[0]
+    assert found.sensors[1].limits == (-180.0, 180.0)
+    assert found.directions is not None
+    assert found.directions.tolist() == [False, True]
 
 
 def test_each_sensor_has_a_comment_with_its_range_in_training() -> None:
