@@ -1,8 +1,8 @@
 """Directions in degrees, of which 360 is 0 again.
 
-A sensor counts them from 0 to 360 or from -180 to 180. Nothing has to say which: of readings that are at most half a
-turn apart, the shorter arc leaves the numbers between them only where one of them is below 0 (from -180 to 180) or
-above 180 (from 0 to 360). So a value between readings is put on the circle from -180 to 180 if one of them is below 0.
+A sensor counts them from 0 to 360 or from -180 to 180, and its readings tell which. A value between two of them is on
+the straight line unless they are more than half a turn apart. Then one of them is below 0 if the sensor counts from
+-180 to 180, and none is if it counts from 0 to 360.
 """
 
 from __future__ import annotations
