@@ -22,6 +22,11 @@ def start_of(signed: Bools) -> Doubles:
     return np.where(signed, -TURN / 2, 0.0)
 
 
+def are_signed(least: Doubles, most: Doubles) -> Bools:
+    """Return which directions, from `least` to `most`, are counted from -180 to 180."""
+    return (least < 0.0) & (most <= TURN / 2)
+
+
 def are_circles(least: Doubles, most: Doubles) -> Bools:
     """Return which sensors' readings, from `least` to `most` [C], go around the circle of directions."""
     start = start_of(least < 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.angles import TURN, around, on_circle, start_of
+from glaim_stream.angles import TURN, are_signed, around, on_circle, start_of
 
 Floats = NDArray[np.floating]
 Doubles = NDArray[np.float64]
@@ -34,7 +34,7 @@ def blend(values: Floats, weights: Floats, direction: Bools | None = None) -> Do
         mixed = _mean(np.where(direction[..., None], first + around(given - first), given), shares)
         # A network may answer a little below 0 where directions are from 0 to 360.
         known = np.where(awake, given, 0.0)
-        signed = (known.min(axis=-1) < 0.0) & (known.max(axis=-1) <= TURN / 2)
+        signed = are_signed(known.min(axis=-1), known.max(axis=-1))
         start = start_of(signed)
         outside = (mixed < start) | (mixed > start + TURN)
         return np.where(direction & outside, on_circle(mixed, signed), mixed)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.angles import TURN, start_of
+from glaim_stream.angles import TURN, are_signed, start_of
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -51,7 +51,7 @@ class Limits:
 
         It is the one from -180 to 180 for those whose readings, from `least` to `most`, are in it and go below 0.
         """
-        start = start_of((least < 0.0) & (most <= TURN / 2))
+        start = start_of(are_signed(least, most))
         return Limits(np.where(direction, start, self.lowest), np.where(direction, start + TURN, self.highest))
 
     def around(self, values: Doubles, observed: Bools) -> Limits:

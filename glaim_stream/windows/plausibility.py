@@ -79,7 +79,7 @@ class Plausibility:
         excess = self._excess(values)
         beyond = None if excess is None else observed & (excess > self._span)
         if self.directions is not None:
-            values = _turned(values, observed, self.directions, self._circle(self.directions))
+            values = _turned(values, observed, self.directions, self._circle)
         suspicious = _suspicious(values, observed)
         place = np.nonzero((suspicious if beyond is None else suspicious | beyond.any(axis=2)) & self.judged)
         if not len(place[0]):
@@ -110,11 +110,13 @@ class Plausibility:
         span = np.where(most > least, most - least, np.inf)
         return (span if self.directions is None else np.where(self.directions, ALMOST, span))[..., None]
 
-    def _circle(self, directions: Bools) -> Range:
+    @cached_property
+    def _circle(self) -> Range:
         """The ends of the circle of each direction, [..., directions, 1]; both circles where no range says which."""
         if self.trained_range is None:
             return np.array([[-TURN / 2]]), np.array([[TURN]])
-        start = start_of(self.trained_range[0][..., directions, None] < 0.0)
+        assert self.directions is not None
+        start = start_of(self.trained_range[0][..., self.directions, None] < 0.0)
         return start, start + TURN
 
     def _spans(self, windows: int) -> Doubles:
