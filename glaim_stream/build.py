@@ -24,6 +24,7 @@ from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.settings import Settings
 
 _WITHOUT_MODEL: dict[str, Callable[[], Rung]] = {"interpolation": Interpolation, "last_value": LastValue, "echo": Echo}
+_BATCH_WITHOUT_NETWORK = 4_096  # windows of a call: a closed form takes a quarter longer over calls of 64
 _ENVELOPE_BYTES = 2_000  # headers and framing of a message, which count towards the broker's limit
 
 OnFailure = Callable[[str, str], None]  # names of a rung that could not answer and of the model
@@ -171,7 +172,7 @@ def create_ladder(
     rungs.append(_WITHOUT_MODEL.get(settings.imputer, Interpolation)())
     return Ladder(
         rungs,
-        batch=settings.triton_batch,
+        batch=settings.triton_batch if settings.needs_model else _BATCH_WITHOUT_NETWORK,
         in_flight=settings.triton_in_flight,
         rest_s=settings.breaker_rest_s,
         on_failure=on_failure,

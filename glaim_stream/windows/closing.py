@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -18,15 +18,15 @@ from glaim_stream.windows.holes import (
     Rules,
     StepRows,
     final_rows,
+    in_parts,
     provisional_rows,
     settled_rows,
+    values_of,
 )
 from glaim_stream.windows.rings import Cells, Rings
 from glaim_stream.windows.room import Room, Windows
-from glaim_stream.windows.screen import Screen
 
 NO_WINDOW = -1
-_ROWS_AT_A_TIME = 32  # 200 kB of values for 8 sensors and 96 steps: a part stays in the cache of a core
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -84,20 +84,18 @@ def close_step(
     rules: Rules,
     lookback: LookBack,
     slow: SlowSensors | None = None,
-    screen: Screen | None = None,
     room: Room | None = None,
     *,
     published: bool,
     by_clock: bool,
 ) -> Closed | None:
-    """Make the rows of one step as it closes; None when there is nothing to publish.
+    """Make the rows of one step as it closes, none of them doubted yet; None when there is nothing to publish.
 
     Args:
         rings: state of the model's groups.
         rules: the model's window rules.
         lookback: from the step that closes.
         slow: the model's cadences, None when all sensors are due at each step; it is updated with the holes published.
-        screen: shows which windows need not be judged; None: all are. It follows the steps that event time closes.
         room: for the windows; None: they lie by themselves.
         published: the wall clock has published this step already, with a first estimate of each hole.
         by_clock: the wall clock closes the step, so none of its holes is final. When event time closes it, the holes
@@ -122,59 +120,17 @@ def close_step(
     for part in parts:
         wanted[part.row[part.fill]] = True
     window_of = np.where(wanted, np.cumsum(wanted) - 1, NO_WINDOW)
-    doubted, window_values, window_observed = _sound_windows(
-        rings, rules, lookback, wanted, None if by_clock else screen, room or Room(rings.sensors, rules.window)
-    )
-    return _closed(parts, rings, rules, lookback.step, window_of, doubted, window_values, window_observed)
+    windows = _windows(rings, lookback, wanted, room or Room(rings.sensors, rules.window))
+    return _closed(parts, rings, rules, lookback.step, window_of, windows)
 
 
-def _sound_windows(
-    rings: Rings, rules: Rules, lookback: LookBack, wanted: Bools, screen: Screen | None, room: Room
-) -> tuple[Bools, NDArray[np.float64], Bools]:
-    """Judge the readings of a closing step, and make the windows to impute without the doubted ones.
-
-    Returns:
-        Whether each reading of the step is doubted, bool [R, C], and the windows of the rows that are wanted.
-    """
-    observed = lookback.observed
-    window_values, window_observed = room.add(int(wanted.sum()))
-    np.compress(wanted, observed, axis=0, out=window_observed)
-    for start, rows in _in_parts(wanted):
-        _values(rings, lookback, rows, out=window_values[start : start + len(rows)])
-    doubted = np.zeros(observed.shape[:2], np.bool_)
-    if rules.plausibility is None:
-        return doubted, window_values, window_observed
-    suspects = np.ones(len(observed), np.bool_) if screen is None else screen.suspects(lookback)
-    place = np.cumsum(wanted) - 1
-    for _, rows in _in_parts(suspects):
-        windows = _values(rings, lookback, rows), observed[rows]
-        if screen is not None:
-            screen.begin(rows, *windows)
-        apart = rules.plausibility.doubtful(*windows)
-        if apart.any():
-            doubted[rows] = apart[:, :, -1]
-            imputed = wanted[rows]
-            at = place[rows[imputed]]
-            window_observed[at] &= ~apart[imputed]
-            window_values[at] = np.where(apart[imputed], 0.0, window_values[at])
-    return doubted, window_values, window_observed
-
-
-def _in_parts(chosen: Bools) -> Iterator[tuple[int, Ints]]:
-    """Yield the chosen rows in parts that fit the processor's memory, each with the number of those before it."""
-    rows = np.flatnonzero(chosen)
-    for start in range(0, len(rows), _ROWS_AT_A_TIME):
-        yield start, rows[start : start + _ROWS_AT_A_TIME]
-
-
-def _values(
-    rings: Rings, lookback: LookBack, rows: Ints, out: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
-    """The values of some rows' windows, 0 where nothing was observed; made in `out` where it is given."""
-    values = rings.past(rings.values, rows, lookback.step, out=out)
-    if lookback.step > rings.newest_step:  # the slots of later steps still hold older ones
-        np.copyto(values, 0, where=~lookback.observed[rows])
-    return values
+def _windows(rings: Rings, lookback: LookBack, wanted: Bools, room: Room) -> Windows:
+    """The windows to impute, in the room: those of the rows that are wanted."""
+    values, observed = room.add(int(wanted.sum()))
+    np.compress(wanted, lookback.observed, axis=0, out=observed)
+    for start, rows in in_parts(np.flatnonzero(wanted)):
+        values_of(rings, lookback, rows, out=values[start : start + len(rows)])
+    return values, observed
 
 
 def correct(rings: Rings, rules: Rules, cells: Cells) -> Closed | None:
@@ -255,9 +211,7 @@ def _closed(
     rules: Rules,
     closing: int,
     window_of: Ints,
-    doubted: Bools,
-    window_values: NDArray[np.float64],
-    window_observed: Bools,
+    windows: Windows,
 ) -> Closed:
     """The rows of the parts in their order, of the step that closes and of one before it."""
 
@@ -282,12 +236,12 @@ def _closed(
         value=np.where(observed, rings.values.reshape(-1)[place], np.nan),
         observed=observed,
         quality=quality,
-        doubted=observed & doubted[row, sensor],
+        doubted=np.zeros(len(row), np.bool_),
         gap_age=joined(part.gap_age for part in parts).astype(np.int32),
         revision=np.repeat(np.array([part.revision for part in parts], np.int16), counts),
         final=joined(part.final for part in parts),
         window=np.where(fill, window_of[row], NO_WINDOW).astype(np.int32),
         lag=lag,
-        window_values=window_values,
-        window_observed=window_observed,
+        window_values=windows[0],
+        window_observed=windows[1],
     )

@@ -6,6 +6,7 @@ reading is a hole at its last step. A slow sensor's other steps without a readin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +19,9 @@ from glaim_stream.windows.rings import Rings
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+
+ROWS_AT_A_TIME = 32  # 200 kB of values for 8 sensors and 96 steps: a part stays in the cache of a core
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,20 @@ def look_back(rings: Rings, rules: Rules, step: int) -> LookBack:
     hole = np.nonzero(~observed[:, :, -1])  # few cells, and only these need the search
     age[hole] = _gap_age(observed[hole][:, ::-1])
     return LookBack(step, observed, age, age.min(axis=1, initial=rules.window))
+
+
+def in_parts(rows: Ints) -> Iterator[tuple[int, Ints]]:
+    """Yield rows in parts whose windows fit the processor's memory, each with the number of those before it."""
+    for start in range(0, len(rows), ROWS_AT_A_TIME):
+        yield start, rows[start : start + ROWS_AT_A_TIME]
+
+
+def values_of(rings: Rings, lookback: LookBack, rows: Ints, out: Doubles | None = None) -> Doubles:
+    """The values of some rows' windows, 0 where nothing was observed; made in `out` where it is given."""
+    values: Doubles = rings.past(rings.values, rows, lookback.step, out=out)
+    if lookback.step > rings.newest_step:  # the slots of later steps still hold older ones
+        np.copyto(values, 0, where=~lookback.observed[rows])
+    return values
 
 
 def provisional_rows(lookback: LookBack, rules: Rules, slow: SlowSensors | None, *, by_clock: bool) -> StepRows:

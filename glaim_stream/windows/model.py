@@ -18,13 +18,13 @@ from glaim_stream.windows.clock import ClosingOffsets
 from glaim_stream.windows.closing import Closed, close_step, concatenate, correct
 from glaim_stream.windows.history import JUDGED_BLOCK, error_steps
 from glaim_stream.windows.holes import Rules, look_back
+from glaim_stream.windows.judging import Judge
 from glaim_stream.windows.outages import Outage, OutageTracker
 from glaim_stream.windows.owed import OwedRows
 from glaim_stream.windows.plausibility import Plausibility, Range
 from glaim_stream.windows.probes import Prober, Probes, Sampling
 from glaim_stream.windows.rings import Cells, Rings
 from glaim_stream.windows.room import Room
-from glaim_stream.windows.screen import Screen
 from glaim_stream.windows.sensor_health import HealthTracker, SensorEvent
 
 Ints = NDArray[np.int64]
@@ -95,8 +95,10 @@ class ModelWindows:
             Plausibility(judged, trained_range, _directions(model, trained_range)) if plausible else None,
             clock_kept,
         )
-        self._screen = None if self.rules.plausibility is None else Screen(self.rings, self.rules.plausibility)
         self._room = Room(len(model.sensors), model.window)
+        self._judge = None
+        if self.rules.plausibility is not None:
+            self._judge = Judge(self.rings, self.rules.plausibility, self._room)
         self._outage_tracker = OutageTracker(self.rings, self.rules)
         cadences = np.array(model.cadences, np.int64)
         self._slow = None
@@ -271,7 +273,9 @@ class ModelWindows:
         return self._weight_bytes >= self._slice_bytes and any(part is not None for part in parts)
 
     def _slice(self, parts: list[Closed | None]) -> Closed | None:
-        """Take the parts together."""
+        """Take the parts together, once their readings are judged."""
+        if self._judge is not None:
+            self._judge.finish()
         closed = concatenate(parts, self._room.take())
         parts.clear()
         self._weight_bytes = 0
@@ -287,9 +291,10 @@ class ModelWindows:
             self._health_events += self.health.close(lookback)
         if self.rebuilding and self._slow is None:  # slow sensors' holes are remembered as their rows are made
             return None
-        return close_step(
-            rings, self.rules, lookback, self._slow, self._screen, self._room, published=published, by_clock=by_clock
-        )
+        closed = close_step(rings, self.rules, lookback, self._slow, self._room, published=published, by_clock=by_clock)
+        if closed is not None and self._judge is not None:
+            self._judge.add(lookback, closed, by_clock=by_clock)
+        return closed
 
     def _advance(self, closable: int) -> None:
         """Move the rings on; once per window, evict the groups that were silent for a whole one."""
@@ -327,8 +332,8 @@ class ModelWindows:
         # A cell that is corrected twice gets two rows, whether or not both readings arrived in one batch.
         for part in self._without_repeats(readings, step, chosen[late]):
             cells = self._put(readings, step, part)
-            if self._screen is not None:
-                self._screen.forget(cells.row)
+            if self._judge is not None:
+                self._judge.forget(cells.row)
             superseded -= cells.taken
             # A worker that starts with a corrected catalogue rebuilds its windows with readings that were rejected
             # before and appear in no row. When these are requeued they change nothing but have to be published.

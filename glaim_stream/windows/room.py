@@ -28,6 +28,16 @@ class Room:
             self._grow(start, max(self._used, self._usual, 2 * len(self._values)))
         return self._values[start : self._used], self._observed[start : self._used]
 
+    @property
+    def used(self) -> int:
+        """Number of windows that were added since they were last taken."""
+        return self._used
+
+    def hide(self, places: NDArray[np.int64], cells: NDArray[np.bool_]) -> None:
+        """Make cells [k, C, window] of the windows at some places [k] unobserved."""
+        self._values[places] = np.where(cells, 0.0, self._values[places])
+        self._observed[places] &= ~cells
+
     def take(self) -> Windows:
         """All windows since the last call, in their order."""
         taken = self._values[: self._used], self._observed[: self._used]

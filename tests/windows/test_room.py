@@ -26,3 +26,18 @@ def test_what_is_taken_is_what_was_written_in_its_order(slices: list[list[int]])
         expected = np.broadcast_to(np.arange(first, end)[:, None, None], (end - first, 2, 3))
         np.testing.assert_array_equal(values, expected)
         np.testing.assert_array_equal(observed, expected % 2 == 1)
+
+
+def test_hidden_cells_are_not_observed_even_after_the_room_has_grown() -> None:
+    room = Room(2, 3)
+    for count in (1, 5, 20):  # each needs more memory than there is
+        values, observed = room.add(count)
+        values[:], observed[:] = 7.0, True
+    cells = np.zeros((2, 2, 3), np.bool_)
+    cells[0, 1, 2] = cells[1, 0, 0] = True
+    room.hide(np.array([0, 25]), cells)
+    values, observed = room.take()
+    hidden = np.zeros((26, 2, 3), np.bool_)
+    hidden[[0, 25]] = cells
+    np.testing.assert_array_equal(observed, ~hidden)
+    np.testing.assert_array_equal(values, np.where(hidden, 0.0, 7.0))

@@ -92,7 +92,8 @@ def windows_of(seed: int, *, screened: bool) -> PartitionWindows:
         trained_ranges=[ranged],
     )
     if not screened:
-        windows.models[0]._screen = None
+        assert windows.models[0]._judge is not None
+        windows.models[0]._judge.screen = None
     return windows
 
 

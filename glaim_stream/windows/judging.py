@@ -1,0 +1,128 @@
+"""Judges the readings of steps that close one after the other, the windows of several steps in one call.
+
+A reading is judged by its window alone, so any time before the rows are handed over will do. A step of ten groups has
+some four windows to judge, and a call of numpy takes longer than its work on these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.windows.closing import NO_WINDOW, Closed
+from glaim_stream.windows.holes import ROWS_AT_A_TIME, LookBack, in_parts, values_of
+from glaim_stream.windows.plausibility import Plausibility
+from glaim_stream.windows.rings import Rings
+from glaim_stream.windows.room import Room
+from glaim_stream.windows.screen import Screen
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Suspects:
+    """Windows of one step that may hold a doubtful reading.
+
+    closed: the rows of the step.
+    group: int32 [k], code of each window's group.
+    place: int64 [k], of each window in the room, or NO_WINDOW.
+    values, observed: [k, C, T], the windows.
+    """
+
+    closed: Closed
+    group: NDArray[np.int32]
+    place: Ints
+    values: NDArray[np.float64]
+    observed: Bools
+
+
+class Judge:
+    """Judges the readings of one model's groups in one partition."""
+
+    def __init__(self, rings: Rings, rule: Plausibility, room: Room) -> None:
+        """Start without a window.
+
+        Args:
+            rings: state of the model's groups.
+            rule: says which readings are doubted.
+            room: holds the windows that are imputed.
+        """
+        self._rings, self._rule, self._room = rings, rule, room
+        self.screen: Screen | None = Screen(rings, rule)  # None: all windows are judged
+        self._suspects: list[_Suspects] = []
+        self._doubted: list[tuple[Closed, Ints]] = []  # rows of a step, and the codes of doubted cells among them
+
+    def forget(self, rows: Ints) -> None:
+        """Take note that a reading has changed a closed step of these rows of the rings."""
+        if self.screen is not None:
+            self.screen.forget(rows)
+
+    def add(self, lookback: LookBack, closed: Closed, *, by_clock: bool) -> None:
+        """Take over a step whose windows were the last ones added to the room.
+
+        Args:
+            lookback: from the step that closes.
+            closed: its rows, of which none is doubted yet.
+            by_clock: the wall clock closes the step: all its windows are judged, as the screen follows the steps that
+                event time closes.
+        """
+        screen = None if by_clock else self.screen
+        suspects = np.ones(len(lookback.observed), np.bool_) if screen is None else screen.suspects(lookback)
+        if not suspects.any():
+            return
+        place = self._places(closed, len(suspects))
+        for _, rows in in_parts(np.flatnonzero(suspects)):
+            windows = values_of(self._rings, lookback, rows), lookback.observed[rows]
+            if screen is not None:
+                screen.begin(rows, *windows)
+            self._suspects.append(_Suspects(closed, self._rings.codes[rows], place[rows], *windows))
+            if sum(len(each.place) for each in self._suspects) >= ROWS_AT_A_TIME:
+                self._judge()
+
+    def finish(self) -> None:
+        """Mark the rows whose readings are doubted among the steps since the last call.
+
+        Their windows, and those of other steps, no longer hold doubted readings.
+        """
+        self._judge()
+        doubted, self._doubted = self._doubted, []
+        codes_of = {id(closed): closed for closed, _ in doubted}
+        for number, closed in codes_of.items():
+            codes = np.concatenate([codes for each, codes in doubted if id(each) == number])
+            closed.doubted[:] = closed.observed & np.isin(self._codes(closed.group, closed.sensor), codes)
+
+    def _judge(self) -> None:
+        """Judge the windows that wait."""
+        if not self._suspects:
+            return
+        suspects, self._suspects = self._suspects, []
+        apart = self._rule.doubtful(
+            np.concatenate([each.values for each in suspects]), np.concatenate([each.observed for each in suspects])
+        )
+        start = 0
+        for each in suspects:
+            of_step, start = apart[start : start + len(each.place)], start + len(each.place)
+            windows = np.flatnonzero(of_step.any(axis=(1, 2)))
+            if not len(windows):
+                continue
+            imputed = windows[each.place[windows] != NO_WINDOW]
+            self._room.hide(each.place[imputed], of_step[imputed])
+            window, sensor = np.nonzero(of_step[:, :, -1])
+            if len(window):
+                self._doubted.append((each.closed, self._codes(each.group[window], sensor)))
+
+    def _places(self, closed: Closed, rows: int) -> Ints:
+        """Place in the room of the window of each row of the rings, or NO_WINDOW."""
+        place = np.full(rows, NO_WINDOW)
+        holes = np.flatnonzero(closed.window != NO_WINDOW)
+        first = self._room.used - len(closed.window_values)
+        place[self._rings.rows(closed.group[holes])] = closed.window[holes] + first
+        return place
+
+    def _codes(self, group: NDArray[np.int32], sensor: NDArray[np.int32] | Ints) -> Ints:
+        """A number for each cell of a step."""
+        codes: Ints = group.astype(np.int64) * self._rings.sensors + sensor
+        return codes
