@@ -43,6 +43,11 @@ class Bench:
     name: str
     console: Console
 
+    @property
+    def every_core(self) -> set[int] | None:
+        """The cores of broker and engine."""
+        return self.broker_core | self.engine_core if self.broker_core and self.engine_core else None
+
     @contextmanager
     def on_engine_core(self) -> Iterator[None]:
         """Run the block on the engine's core, which is idle between runs."""

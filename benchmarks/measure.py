@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +32,7 @@ class Rate:
 
     readings: int
     seconds: float
-    cpu_s: float  # of the engine's process in that time
+    cpu_s: float  # of the engine's processes in that time
 
     @property
     def per_s(self) -> float:
@@ -52,25 +52,27 @@ def run(
     cores: set[int] | None,
     warm_up_s: float,
     seconds: float,
+    processes: int = 1,
     at_end: Callable[[], object] = lambda: None,
     quiet_s: float = _QUIET_S,
 ) -> Rate:
     """Run the engine on `cores` for `seconds` after its warm-up, or until the end of the topic.
 
-    `at_end` is called then, while the engine's process is still there.
+    Several processes share the partitions. `at_end` is called while they are still there.
     """
     make_topic(job.servers, job.output_topic, job.load.partitions)
-    with started(engine, job, cores) as process:
-        cpu = _watch(process, job, warm_up_s + seconds, quiet_s)
+    with ExitStack() as stack:
+        running = [stack.enter_context(started(engine, job, cores, number)) for number in range(processes)]
+        cpu = _watch(running, job, warm_up_s + seconds, quiet_s)
         at_end()
     outputs = read_topic(job.servers, job.output_topic, job.load.partitions)
     return _rate(engine, engine.readings_after(job, outputs), outputs, cpu, warm_up_s)
 
 
 @contextmanager
-def started(engine: Engine, job: Job, cores: set[int] | None) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the engine's process on `cores` during the block; an EngineFailed includes the end of its log."""
-    log_path = job.directory / f"{engine.name}.log"
+def started(engine: Engine, job: Job, cores: set[int] | None, number: int = 0) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a process of the engine on `cores` during the block; an EngineFailed includes the end of its log."""
+    log_path = job.directory / f"{engine.name}-{number}.log"
     with log_path.open("wb") as log:
         process = subprocess.Popen(
             engine.command(job),
@@ -88,7 +90,9 @@ def started(engine: Engine, job: Job, cores: set[int] | None) -> Iterator[subpro
             process.wait()
 
 
-def _watch(process: subprocess.Popen[bytes], job: Job, seconds: float, quiet_s: float) -> list[tuple[float, float]]:
+def _watch(
+    processes: Sequence[subprocess.Popen[bytes]], job: Job, seconds: float, quiet_s: float
+) -> list[tuple[float, float]]:
     """Wait until the engine is done; returns a sample (wall time, its CPU seconds) for every half second."""
     consumer = KafkaConsumer(bootstrap_servers=job.servers)
     partitions = [TopicPartition(job.output_topic, number) for number in range(job.load.partitions)]
@@ -97,10 +101,11 @@ def _watch(process: subprocess.Popen[bytes], job: Job, seconds: float, quiet_s: 
     try:
         while True:
             time.sleep(0.5)
-            if process.poll() is not None:
-                raise EngineFailed(f"ended with status {process.returncode}")
+            for process in processes:
+                if process.poll() is not None:
+                    raise EngineFailed(f"ended with status {process.returncode}")
             now = time.time()
-            samples.append((now, _cpu_s(process.pid)))
+            samples.append((now, sum(_cpu_s(process.pid) for process in processes)))
             count = sum(consumer.end_offsets(partitions).values())
             if count > seen:
                 seen, grown, first = count, now, first or now

@@ -1,4 +1,4 @@
-"""The worker with the demo's model: the network asked always, asked where it pays, and the closed form alone.
+"""The worker with the demo's model: the network asked always, asked where it pays, and never, by one worker or two.
 
 The readings are those of the simulated plant, because how often the network pays depends on them.
 """
@@ -33,6 +33,7 @@ GAIN = 0.1
 PLANTS = 40
 WINDOW = 96  # steps; estimates count from the first whole window on
 REPOSITORY = Path(__file__).parent.parent / "model_repo"
+_JOINING_S = 8.0  # two workers have shared the partitions and made their windows by then
 _QUIET_S = 30.0  # the network may take seconds for the windows of a poll
 _NETWORK = {"GLAIM_IMPUTER": "triton", "GLAIM_TRITON_DEADLINE_S": "60"}  # no rung below it
 
@@ -43,12 +44,14 @@ class Way(NamedTuple):
     settings: Mapping[str, str]
     expected_per_s: int
     most_records: int = 2_000  # of a poll, some 26 steps: the rows of more come in bursts, longer than a short run
+    workers: int = 1  # one has a core of its own; two share both cores with the broker
 
 
 WAYS = {
     "whole": Way(_NETWORK, 30_000),
     "whole_gain": Way({**_NETWORK, "GLAIM_MODEL_GAIN": str(GAIN)}, 120_000),
     "whole_closed_form": Way({"GLAIM_IMPUTER": "gaussian"}, 160_000, most_records=20_000),
+    "whole_two_workers": Way({"GLAIM_IMPUTER": "gaussian"}, 200_000, most_records=20_000, workers=2),
 }
 
 
@@ -86,7 +89,7 @@ class PlantLoad(Load):
 
 
 def whole(bench: Bench, plan: Plan, poll_records: int) -> Result:
-    """Measure the rate that the worker sustains, each way, the errors of its rows, and the delay at half of the rate.
+    """Measure the rate that each way sustains, the errors of its rows, and a single worker's delay at half of the rate.
 
     Triton shares the broker's core.
     """
@@ -94,35 +97,53 @@ def whole(bench: Bench, plan: Plan, poll_records: int) -> Result:
     found: dict[str, Estimates] = {}
     with triton_from_environment(REPOSITORY, models=[MODEL], environment={"OMP_NUM_THREADS": "1"}) as triton:
         for name, way in WAYS.items():
-            port = choose_port()
-            settings = {
-                "GLAIM_TRITON": triton.grpc_url,
-                "GLAIM_MODEL_REPOSITORY": str(REPOSITORY),
-                "GLAIM_METRICS_HOST": LOOPBACK,
-                "GLAIM_METRICS_PORT": str(port),
-                **way.settings,
-            }
-            engine = Glaim(name, min(poll_records, way.most_records), settings)
-            load = PlantLoad(int((plan.seconds + plan.warm_up_s) * way.expected_per_s))
-            topic, filled = bench.fill(load, f"{name}-readings")
-            job, pages = bench.job(load, filled, topic, name), list[str]()
-            rate = run(engine, job, cores=bench.engine_core, warm_up_s=plan.warm_up_s, seconds=plan.seconds,
-                       at_end=partial(_keep_metrics, port, pages), quiet_s=_QUIET_S)  # fmt: skip
-            bench.console.print(f"{name}: {rate.per_s:,.0f}/s over {rate.seconds:.1f} s")
-            output = (each.value for each in read_topic(job.servers, job.output_topic, load.partitions))
-            found[name] = estimates(output, step_ms=load.step_ms, from_step=WINDOW)
-            saved = saved_share(pages[0])
-            if saved is not None:
-                result[f"{name}_windows_saved"] = round(saved, 3)
-            delay = delay_of(bench, plan, engine, load, rate.per_s / 2, f"{name}-latency")
-            result |= {
-                f"{name}_per_s": round(rate.per_s),
-                f"{name}_per_cpu_s": round(rate.per_cpu_s),
-                f"{name}_latency_ms_p50": delay.p50_ms,
-                f"{name}_latency_ms_p99": delay.p99_ms,
-                f"{name}_latency_at_per_s": round(delay.per_s),
-            }
+            measured, found[name] = _measured(bench, plan, name, way, triton.grpc_url, poll_records)
+            result |= measured
     return result | _errors(found)
+
+
+def _measured(
+    bench: Bench, plan: Plan, name: str, way: Way, triton: str, poll_records: int
+) -> tuple[Result, Estimates]:
+    alone = way.workers == 1
+    port = choose_port()
+    settings = {
+        "GLAIM_TRITON": triton,
+        "GLAIM_MODEL_REPOSITORY": str(REPOSITORY),
+        "GLAIM_METRICS_HOST": LOOPBACK,
+        "GLAIM_METRICS_PORT": str(port if alone else 0),
+        **way.settings,
+    }
+    engine = Glaim(name, min(poll_records, way.most_records), settings)
+    warm_up_s = plan.warm_up_s if alone else max(plan.warm_up_s, _JOINING_S)
+    load = PlantLoad(int((plan.seconds + warm_up_s) * way.expected_per_s))
+    topic, filled = bench.fill(load, f"{name}-readings")
+    job, pages = bench.job(load, filled, topic, name), list[str]()
+    rate = run(
+        engine,
+        job,
+        cores=bench.engine_core if alone else bench.every_core,
+        warm_up_s=warm_up_s,
+        seconds=plan.seconds,
+        processes=way.workers,
+        at_end=partial(_keep_metrics, port, pages) if alone else lambda: None,
+        quiet_s=_QUIET_S,
+    )
+    bench.console.print(f"{name}: {rate.per_s:,.0f}/s over {rate.seconds:.1f} s")
+    result: Result = {f"{name}_per_s": round(rate.per_s), f"{name}_per_cpu_s": round(rate.per_cpu_s)}
+    output = (each.value for each in read_topic(job.servers, job.output_topic, load.partitions))
+    found = estimates(output, step_ms=load.step_ms, from_step=WINDOW)
+    saved = saved_share(pages[0]) if pages else None
+    if saved is not None:
+        result[f"{name}_windows_saved"] = round(saved, 3)
+    if alone:
+        delay = delay_of(bench, plan, engine, load, rate.per_s / 2, f"{name}-latency")
+        result |= {
+            f"{name}_latency_ms_p50": delay.p50_ms,
+            f"{name}_latency_ms_p99": delay.p99_ms,
+            f"{name}_latency_at_per_s": round(delay.per_s),
+        }
+    return result, found
 
 
 def _errors(found: Mapping[str, Estimates]) -> Result:

@@ -27,16 +27,23 @@ class _Suspects:
     """Windows of one step that may hold a doubtful reading.
 
     closed: the rows of the step.
+    first: place in the room of the first window of these rows.
     group: int32 [k], code of each window's group.
-    place: int64 [k], of each window in the room, or NO_WINDOW.
     values, observed: [k, C, T], the windows.
     """
 
     closed: Closed
+    first: int
     group: NDArray[np.int32]
-    place: Ints
     values: NDArray[np.float64]
     observed: Bools
+
+    def places(self, windows: Ints) -> tuple[Ints, Ints]:
+        """Those of some windows [m] that are imputed, and their places in the room."""
+        holes = np.flatnonzero(self.closed.window != NO_WINDOW)
+        window, hole = np.nonzero(self.group[windows][:, None] == self.closed.group[holes])
+        imputed, first = np.unique(window, return_index=True)  # the holes of a group have one window
+        return windows[imputed], self.first + self.closed.window[holes[hole[first]]].astype(np.int64)
 
 
 class Judge:
@@ -73,13 +80,13 @@ class Judge:
         suspects = np.ones(len(lookback.observed), np.bool_) if screen is None else screen.suspects(lookback)
         if not suspects.any():
             return
-        place = self._places(closed, len(suspects))
+        first = self._room.used - len(closed.window_values)
         for _, rows in in_parts(np.flatnonzero(suspects)):
             windows = values_of(self._rings, lookback, rows), lookback.observed[rows]
             if screen is not None:
                 screen.begin(rows, *windows)
-            self._suspects.append(_Suspects(closed, self._rings.codes[rows], place[rows], *windows))
-            if sum(len(each.place) for each in self._suspects) >= ROWS_AT_A_TIME:
+            self._suspects.append(_Suspects(closed, first, self._rings.codes[rows], *windows))
+            if sum(len(each.group) for each in self._suspects) >= ROWS_AT_A_TIME:
                 self._judge()
 
     def finish(self) -> None:
@@ -104,23 +111,15 @@ class Judge:
         )
         start = 0
         for each in suspects:
-            of_step, start = apart[start : start + len(each.place)], start + len(each.place)
+            of_step, start = apart[start : start + len(each.group)], start + len(each.group)
             windows = np.flatnonzero(of_step.any(axis=(1, 2)))
             if not len(windows):
                 continue
-            imputed = windows[each.place[windows] != NO_WINDOW]
-            self._room.hide(each.place[imputed], of_step[imputed])
+            imputed, places = each.places(windows)
+            self._room.hide(places, of_step[imputed])
             window, sensor = np.nonzero(of_step[:, :, -1])
             if len(window):
                 self._doubted.append((each.closed, self._codes(each.group[window], sensor)))
-
-    def _places(self, closed: Closed, rows: int) -> Ints:
-        """Place in the room of the window of each row of the rings, or NO_WINDOW."""
-        place = np.full(rows, NO_WINDOW)
-        holes = np.flatnonzero(closed.window != NO_WINDOW)
-        first = self._room.used - len(closed.window_values)
-        place[self._rings.rows(closed.group[holes])] = closed.window[holes] + first
-        return place
 
     def _codes(self, group: NDArray[np.int32], sensor: NDArray[np.int32] | Ints) -> Ints:
         """A number for each cell of a step."""
