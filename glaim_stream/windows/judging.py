@@ -60,7 +60,7 @@ class Judge:
         self._rings, self._rule, self._room = rings, rule, room
         self.screen: Screen | None = Screen(rings, rule)  # None: all windows are judged
         self._suspects: list[_Suspects] = []
-        self._doubted: list[tuple[Closed, Ints]] = []  # rows of a step, and the codes of doubted cells among them
+        self._doubted: dict[int, tuple[Closed, list[Ints]]] = {}  # by id: rows of a step, codes of its doubted cells
 
     def forget(self, rows: Ints) -> None:
         """Take note that a reading has changed a closed step of these rows of the rings."""
@@ -95,11 +95,10 @@ class Judge:
         Their windows, and those of other steps, no longer hold doubted readings.
         """
         self._judge()
-        doubted, self._doubted = self._doubted, []
-        codes_of = {id(closed): closed for closed, _ in doubted}
-        for number, closed in codes_of.items():
-            codes = np.concatenate([codes for each, codes in doubted if id(each) == number])
-            closed.doubted[:] = closed.observed & np.isin(self._codes(closed.group, closed.sensor), codes)
+        for closed, codes in self._doubted.values():
+            cells = self._codes(closed.group, closed.sensor)
+            closed.doubted[:] = closed.observed & np.isin(cells, np.concatenate(codes))
+        self._doubted.clear()
 
     def _judge(self) -> None:
         """Judge the windows that wait."""
@@ -119,7 +118,8 @@ class Judge:
             self._room.hide(places, of_step[imputed])
             window, sensor = np.nonzero(of_step[:, :, -1])
             if len(window):
-                self._doubted.append((each.closed, self._codes(each.group[window], sensor)))
+                _, codes = self._doubted.setdefault(id(each.closed), (each.closed, []))
+                codes.append(self._codes(each.group[window], sensor))
 
     def _codes(self, group: NDArray[np.int32], sensor: NDArray[np.int32] | Ints) -> Ints:
         """A number for each cell of a step."""
