@@ -10,9 +10,7 @@ The page's figures of the same run are compared with the sums over the records.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,11 +26,12 @@ from glaim_stream.page.figures import Accuracy
 from glaim_stream.settings import Settings
 from glaim_stream.times import moment_ms
 from glaim_stream.windows.history import STRETCH
+from tests.data_sets import DATA_SETS
 from tests.quality.streams import Partition, documents
 from tests.quality.sums import assert_page_agrees, coverage_by_position, pooled_regret, print_regret
 from tests.support import Record, json_record
 
-DATA = Path(os.environ.get("GLAIM_DATA", CHECKOUT.parent / "shared" / "data")) / "beijing_multisite.parquet"
+DATA = DATA_SETS / "beijing_multisite.parquet"
 pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.slow,  # quicker: tests/quality/test_records.py

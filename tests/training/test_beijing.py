@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +10,14 @@ import torch
 
 from glaim_stream.imputers.baselines import last_value
 from glaim_stream.models.contract import file_digest, read_contract
+from tests.data_sets import DATA_SETS
 from training.config import read
 from training.data.series import Series, split
 from training.data.tables import load
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "training" / "configs" / "beijing-air.toml"
-DATA = Path(os.environ.get("GLAIM_DATA", ROOT.parent / "shared" / "data")) / "beijing_multisite.parquet"
+DATA = DATA_SETS / "beijing_multisite.parquet"
 
 pytestmark = pytest.mark.skipif(not DATA.is_file(), reason=f"no {DATA.name} in the folder that GLAIM_DATA names")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from deploy.cache import CHECKOUT
 from glaim_stream.feed import plant
+from tests.data_sets import DATA_SETS
 from training.benchmark import lines
 from training.benchmark.__main__ import main as benchmark
 from training.benchmark.simple.table import IDENTITY as OF_SIMPLE
@@ -16,19 +16,19 @@ from training.edge.__main__ import main as edge
 from training.edge.table import IDENTITY as OF_EDGE
 
 KEPT = CHECKOUT / "training" / "results"
-DATA = Path(os.environ.get("GLAIM_DATA", CHECKOUT.parent / "shared" / "data"))
 # Machines differ in the last digits of a fit, and those may tip a choice between two constants of nearly equal error.
 SAME = 0.005
 
 needs_illness = pytest.mark.skipif(
-    not (DATA / "national_illness.csv").is_file(), reason="no national_illness.csv in the folder that GLAIM_DATA names"
+    not (DATA_SETS / "national_illness.csv").is_file(),
+    reason="no national_illness.csv in the folder that GLAIM_DATA names",
 )
 
 
 @pytest.fixture
 def data(monkeypatch: pytest.MonkeyPatch) -> None:
     """The data sets of the paper, also where GLAIM_DATA is not set."""
-    monkeypatch.setenv("GLAIM_DATA", str(DATA))
+    monkeypatch.setenv("GLAIM_DATA", str(DATA_SETS))
 
 
 def require_same(again: Path, kept: Path, identity: tuple[str, ...]) -> None:

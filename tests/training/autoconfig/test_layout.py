@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from glaim_stream.files.read import read
+from tests.data_sets import DATA_SETS
 from training.autoconfig.layout import Guess, guess
 from training.data.series import DataSpec
 from training.data.tables import load, read_table
 from training.errors import DataError
-
-DATA = Path(os.environ.get("GLAIM_DATA", Path(__file__).parents[4] / "shared" / "data"))
 
 
 def guess_layout(text: str, tmp_path: Path, given: DataSpec | None = None, stated: tuple[str, ...] = ()) -> Guess:
@@ -196,7 +194,7 @@ def test_a_number_that_may_stand_for_no_value_is_reported_and_kept(tmp_path: Pat
     ],
 )
 def test_the_layouts_of_the_public_data_sets_are_recognised(name: str, time: str, separator: str, warned: int) -> None:
-    path = DATA / name
+    path = DATA_SETS / name
     if not path.is_file():
         pytest.skip(f"no {name} in the folder that GLAIM_DATA names")
     found = guess(read_table(path), path, DataSpec(), ())
@@ -205,7 +203,7 @@ def test_the_layouts_of_the_public_data_sets_are_recognised(name: str, time: str
 
 
 def test_change_of_value_events_are_a_long_table() -> None:
-    path = DATA / "housezero_alldata_events.parquet"
+    path = DATA_SETS / "housezero_alldata_events.parquet"
     if not path.is_file():
         pytest.skip(f"no {path.name} in the folder that GLAIM_DATA names")
     found = guess(read_table(path), path, DataSpec(), ()).spec

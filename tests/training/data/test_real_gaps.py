@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.data_sets import DATA_SETS
 from training.config import RunConfig, read
 from training.data.batches import draw
 from training.data.masks import FittedMasks, MaskSpec
@@ -24,7 +24,6 @@ from training.fit import command as fit
 from training.fit.loop import hidden_loss
 
 ROOT = Path(__file__).parents[3]
-DATA = Path(os.environ.get("GLAIM_DATA", ROOT.parent / "shared" / "data"))
 WINDOW, SHARES = 24, (0.6, 0.2, 0.2)
 SPEC = DataSpec(split=SHARES, sentinels=(-9999.0,))
 MASKS = MaskSpec("deployment", rates=(0.1, 0.5))
@@ -181,7 +180,7 @@ REAL = {
 
 def real(name: str) -> tuple[RunConfig, Series]:
     config = read(ROOT / "training" / "configs" / f"{name}.toml")
-    path = DATA / config.data.file
+    path = DATA_SETS / config.data.file
     if not path.is_file():
         pytest.skip(f"no {path.name} in the folder that GLAIM_DATA names")
     return config, load(config.data, path)

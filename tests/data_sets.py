@@ -1,0 +1,10 @@
+"""The folder of the real data sets: the one that GLAIM_DATA names, or `shared/data` beside the checkout."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from deploy.cache import CHECKOUT
+
+DATA_SETS = Path(os.environ.get("GLAIM_DATA", CHECKOUT.parent / "shared" / "data"))
