@@ -6,6 +6,7 @@ some four windows to judge, and a call of numpy takes longer than its work on th
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,14 +59,13 @@ class Judge:
             room: holds the windows that are imputed.
         """
         self._rings, self._rule, self._room = rings, rule, room
-        self.screen: Screen | None = Screen(rings, rule)  # None: all windows are judged
+        self.screen = Screen(rings, rule)
         self._suspects: list[_Suspects] = []
-        self._doubted: dict[int, tuple[Closed, list[Ints]]] = {}  # by id: rows of a step, codes of its doubted cells
+        self._doubted: defaultdict[Closed, list[Ints]] = defaultdict(list)  # codes of a step's doubted cells
 
     def forget(self, rows: Ints) -> None:
         """Take note that a reading has changed a closed step of these rows of the rings."""
-        if self.screen is not None:
-            self.screen.forget(rows)
+        self.screen.forget(rows)
 
     def add(self, lookback: LookBack, closed: Closed, *, by_clock: bool) -> None:
         """Take over a step whose windows were the last ones added to the room.
@@ -76,15 +76,14 @@ class Judge:
             by_clock: the wall clock closes the step: all its windows are judged, as the screen follows the steps that
                 event time closes.
         """
-        screen = None if by_clock else self.screen
-        suspects = np.ones(len(lookback.observed), np.bool_) if screen is None else screen.suspects(lookback)
+        suspects = np.ones(len(lookback.observed), np.bool_) if by_clock else self.screen.suspects(lookback)
         if not suspects.any():
             return
         first = self._room.used - len(closed.window_values)
         for _, rows in in_parts(np.flatnonzero(suspects)):
             windows = values_of(self._rings, lookback, rows), lookback.observed[rows]
-            if screen is not None:
-                screen.begin(rows, *windows)
+            if not by_clock:
+                self.screen.begin(rows, *windows)
             self._suspects.append(_Suspects(closed, first, self._rings.codes[rows], *windows))
             if sum(len(each.group) for each in self._suspects) >= ROWS_AT_A_TIME:
                 self._judge()
@@ -95,7 +94,7 @@ class Judge:
         Their windows, and those of other steps, no longer hold doubted readings.
         """
         self._judge()
-        for closed, codes in self._doubted.values():
+        for closed, codes in self._doubted.items():
             cells = self._codes(closed.group, closed.sensor)
             closed.doubted[:] = closed.observed & np.isin(cells, np.concatenate(codes))
         self._doubted.clear()
@@ -118,8 +117,7 @@ class Judge:
             self._room.hide(places, of_step[imputed])
             window, sensor = np.nonzero(of_step[:, :, -1])
             if len(window):
-                _, codes = self._doubted.setdefault(id(each.closed), (each.closed, []))
-                codes.append(self._codes(each.group[window], sensor))
+                self._doubted[each.closed].append(self._codes(each.group[window], sensor))
 
     def _codes(self, group: NDArray[np.int32], sensor: NDArray[np.int32] | Ints) -> Ints:
         """A number for each cell of a step."""

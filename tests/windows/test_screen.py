@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from glaim_stream.windows import screen as screen_module
 from glaim_stream.windows.closing import Closed
+from glaim_stream.windows.holes import LookBack
 from glaim_stream.windows.partition import FeedResult, PartitionWindows
 from glaim_stream.windows.plausibility import Plausibility
+from glaim_stream.windows.screen import Screen
 from tests.support import STEP_MS, Event, catalogue, columns
 
 Doubles = NDArray[np.float64]
@@ -80,6 +82,13 @@ def history(seed: int, steps: int) -> list[list[Event]]:
     return arrivals
 
 
+class EveryWindow(Screen):
+    """A screen that lets every window be judged."""
+
+    def suspects(self, lookback: LookBack) -> NDArray[np.bool_]:
+        return np.ones(len(lookback.observed), np.bool_)
+
+
 def windows_of(seed: int, *, screened: bool) -> PartitionWindows:
     rng = np.random.default_rng(seed)
     sensors = [{"id": f"s{index}", "plausibility": bool(index or seed % 2)} for index in range(SENSORS)]
@@ -92,8 +101,9 @@ def windows_of(seed: int, *, screened: bool) -> PartitionWindows:
         trained_ranges=[ranged],
     )
     if not screened:
-        assert windows.models[0]._judge is not None
-        windows.models[0]._judge.screen = None
+        judge = windows.models[0]._judge
+        assert judge is not None
+        judge.screen = EveryWindow(windows.models[0].rings, judge._rule)
     return windows
 
 
