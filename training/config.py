@@ -248,5 +248,10 @@ def data_path(file: str) -> Path:
     given = Path(file)
     if given.is_absolute() or given.exists():
         return given
-    folder = Path(os.environ.get("GLAIM_DATA", "../shared/data"))
-    return folder / given if (folder / given).exists() else given
+    kept = data_folder() / given
+    return kept if kept.exists() else given
+
+
+def data_folder() -> Path:
+    """The folder of the data sets: the one that GLAIM_DATA names (default ../shared/data)."""
+    return Path(os.environ.get("GLAIM_DATA", "../shared/data"))

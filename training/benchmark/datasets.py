@@ -11,12 +11,12 @@ table of data sets counts twice as many test rows, but its own linear baseline i
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from training.config import data_folder
 from training.data.series import DataSpec, Series
 from training.data.tables import load
 from training.errors import DataError
@@ -94,15 +94,14 @@ DATASETS: dict[str, Dataset] = {
 
 def find(dataset: Dataset) -> Path | None:
     """Find its file in the folder that GLAIM_DATA names (default ../shared/data), or in a folder below it."""
-    folder = Path(os.environ.get("GLAIM_DATA", "../shared/data"))
+    folder = data_folder()
     direct = folder / dataset.file
     return direct if direct.is_file() else next(iter(sorted(folder.glob(f"*/{dataset.file}"))), None)
 
 
 def absence(dataset: Dataset) -> str:
     """Return the message for an absent data set."""
-    folder = os.environ.get("GLAIM_DATA", "../shared/data")
-    return f"{dataset.name}: expected {dataset.file} in {folder} (GLAIM_DATA), found none; its cells stay empty"
+    return f"{dataset.name}: expected {dataset.file} in {data_folder()} (GLAIM_DATA), found none; its cells stay empty"
 
 
 def without_sentinels(dataset: Dataset, series: Series) -> Series:
