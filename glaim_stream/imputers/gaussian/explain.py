@@ -116,7 +116,7 @@ def explain(
         return None
     observed = observed & (np.abs(np.where(observed, values, 0.0)) < LARGEST)
     window = _Window.of(form, np.where(observed, values, 0.0), observed)
-    found = _exact(form, window, sensor, step) or _mixed(form, window, end_ms, sensor, step, newest)
+    found = _exact(form, window, sensor, step, newest) or _mixed(form, window, end_ms, sensor, step, newest)
     explanation = Explanation(value, found.base, found.basis, found.contributions, found.bounded, deviation)
     size = max(abs(value), abs(found.base), abs(found.bounded), float(np.abs(found.contributions).sum()))
     if not abs(explanation.residual) <= _TOLERANCE * size:
@@ -158,30 +158,52 @@ class _Parts:
     bounded: float = 0.0
 
 
-def _exact(form: ClosedForm, window: _Window, sensor: int, step: int) -> _Parts | None:
+def _exact(form: ClosedForm, window: _Window, sensor: int, step: int, newest: int) -> _Parts | None:
     """The parts of a cell that follows from a relation or is filled from its sensor's neighbours; None for others."""
-    places, shares, basis = [step], np.ones(1), RELATION
     if window.unconfirmed[sensor, step]:
         constant, weights = window.likely[sensor, step]
         contributions = np.zeros(window.values.shape)
         contributions[:, step] = weights * window.values[:, step]
-        return _Parts(constant, basis, contributions)
+        return _Parts(constant, RELATION, contributions)
     if not window.complete[sensor, step]:
-        if not carries(form.kinds, window.completed[None], window.complete[None])[0, sensor]:
+        carried = bool(carries(form.kinds, window.completed[None], window.complete[None])[0, sensor])
+        if not (carried or _has_simple_value(form, window, sensor, step, newest)):
             return None
-        row, seen = window.completed[sensor], np.flatnonzero(window.complete[sensor])
-        before, after = seen[seen < step], seen[seen > step]
-        places, basis = [int(before[-1] if len(before) else seen[0])], CARRIED
-        kind, between = form.kinds[sensor], len(before) > 0 and len(after) > 0
-        reset = kind is Kind.METER and between and row[after[0]] < row[before[-1]]
-        if between and kind is not Kind.STATE and not reset:
-            places, basis = [int(before[-1]), int(after[0])], LINE
-            way = (step - places[0]) / (places[1] - places[0])
-            shares = np.array([1.0 - way, way])
-    base, contributions = 0.0, np.zeros(window.values.shape)
-    if basis == LINE and form.kinds[sensor] is Kind.ANGLE:  # turns, so that the parts have the angle as their sum
+        return _from_neighbours(form, window, sensor, step)
+    return _of_readings(window, sensor, [step], np.ones(1), RELATION)
+
+
+def _from_neighbours(form: ClosedForm, window: _Window, sensor: int, step: int) -> _Parts:
+    """The parts of a cell that carries its sensor's last value or lies on the line between two."""
+    row, seen = window.completed[sensor], np.flatnonzero(window.complete[sensor])
+    before, after = seen[seen < step], seen[seen > step]
+    kind, between = form.kinds[sensor], len(before) > 0 and len(after) > 0
+    reset = kind is Kind.METER and between and row[after[0]] < row[before[-1]]
+    if not between or kind is Kind.STATE or reset:
+        place = int(before[-1] if len(before) else seen[0])
+        return _of_readings(window, sensor, [place], np.ones(1), CARRIED)
+    places = [int(before[-1]), int(after[0])]
+    way = (step - places[0]) / (places[1] - places[0])
+    shares = np.array([1.0 - way, way])
+    base = 0.0
+    if kind is Kind.ANGLE:  # turns, so that the parts have the angle as their sum
         angle = simple_value([Kind.ANGLE], row[None], window.complete[[sensor]])[0, step]
         base = float(angle - shares @ row[places])
+    return _of_readings(window, sensor, places, shares, LINE, base)
+
+
+def _has_simple_value(form: ClosedForm, window: _Window, sensor: int, step: int, newest: int) -> bool:
+    """Whether a cell is at a dark step that gets the last value or the line."""
+    if form.dark_steps is None or not window.complete[sensor].any():
+        return False
+    return bool(form.dark_steps.simple(window.observed[None], newest)[0, step - form.steps])
+
+
+def _of_readings(
+    window: _Window, sensor: int, places: list[int], shares: Doubles, basis: str, base: float = 0.0
+) -> _Parts:
+    """The parts of a mean of a sensor's known cells, which may follow from readings of others."""
+    contributions = np.zeros(window.values.shape)
     for place, share in zip(places, shares, strict=True):
         if window.observed[sensor, place]:
             contributions[sensor, place] += share * window.values[sensor, place]

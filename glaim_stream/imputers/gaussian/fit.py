@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import ModelError
 from glaim_stream.imputers.gaussian.candidates import PLAIN, transforms
+from glaim_stream.imputers.gaussian.dark_choice import choose_dark
 from glaim_stream.imputers.gaussian.form import LARGEST, ClosedForm
 from glaim_stream.imputers.gaussian.kinds import Kind, are, continuous, kind_of, with_directions
 from glaim_stream.imputers.gaussian.moments import Moments
@@ -103,7 +104,8 @@ def fit(
         training_rows: the first rows, from which alone statistics and moments come; the others only choose constants.
             By default the rows are cut here, and all of them count in the end.
         only_numbers: fill every sensor by the Gaussian, also one whose values look like states, angles or a meter, or
-            that the last value fills better. This is for errors that are squared differences of numbers.
+            that the last value fills better, and steps without any reading. This is for errors that are squared
+            differences of numbers.
         only_plain: try no variant but the plain one.
         directions: bool [C], sensors that are known as directions in degrees, whatever their values look like; None:
             only the values tell.
@@ -134,7 +136,7 @@ def fit(
         raise ModelError("a closed form needs readings in its training rows, found none")
     phase = phase_for(step_ms, timezone)
     lookback = -steps if training_rows is None else steps // 2
-    validation = _validation(series, cut, lookback, steps, kinds)
+    validation = _validation(series, cut, lookback, steps, kinds, CONSTANTS.weight_windows)
     few = CONSTANTS.most_rows_per_cell * len(sensors) * span
     shared = len(sensors) > 1 and (span < steps or training.independent_groups() * cut < few)
     distances = CONSTANTS.distances if shared else (0.0,)
@@ -169,7 +171,12 @@ def fit(
             best = other
     candidates, weights, form, validation = best.candidates, best.weights, best.form, best.validation
     errors = {} if validation is None else _errors(best.found, form.kinds) | validation.by_variant
-    recent = choose_recent(form, validation).variants[0].recent
+    form = choose_recent(form, validation)
+    recent = form.variants[0].recent
+    if validation is not None and not only_numbers:
+        more = _validation(series, cut, lookback, steps, form.kinds, CONSTANTS.dark_windows) or validation
+        form, tried = choose_dark(form, dataclasses.replace(more, weight=validation.weight))
+        validation.choices += tried
     known = training if training_rows is not None else series
     everything = _continuous(kinds, known.windows(span, CONSTANTS.training_windows))
     if validation is not None and known is series:
@@ -185,6 +192,7 @@ def fit(
         calibration=form.calibration,
         carried_deviation=form.carried_deviation,
         carried_levels=form.carried_levels,
+        dark_steps=form.dark_steps,
     )
     special: dict[str, Kind] = {
         name: kind for name, kind in zip(sensors, final.kinds, strict=True) if kind is not Kind.NUMBER
@@ -202,6 +210,7 @@ def fit(
         kinds=special,
         relations=len(final.relations.constants),
         recent=recent,
+        dark_steps=form.dark_steps,
     )
     return Fitted(final, report)
 
@@ -234,13 +243,15 @@ def _continuous(kinds: tuple[Kind, ...], windows: Windows) -> Windows:
     return dataclasses.replace(windows, observed=continuous(kinds, windows.values, windows.observed))
 
 
-def _validation(series: Series, cut: int, lookback: int, steps: int, kinds: tuple[Kind, ...]) -> Validation | None:
+def _validation(
+    series: Series, cut: int, lookback: int, steps: int, kinds: tuple[Kind, ...], most: int
+) -> Validation | None:
     """Validation windows; the first one begins `lookback` rows before the cut, or after it if that is negative."""
     if cut == series.steps:
         return None
     sensors = series.values.shape[1]
     large = sensors * span_for(sensors, steps) > CONSTANTS.large_cells
-    most = CONSTANTS.weight_windows // (4 if large else 1)
+    most //= 4 if large else 1
     windows = _continuous(kinds, series.rows(cut - lookback, series.steps).windows(steps, most))
     if not len(windows):
         return None

@@ -1,8 +1,8 @@
 """The closed form: fitted variants, their weights, and what keeps their answers sound.
 
 A window goes through these steps: cells that follow exactly from other sensors; the weighted variants; bounds; sensors
-that are carried; silent sensors that probably follow from others. Where C * T is large (see `tiles`), a window is cut
-into shorter ones that overlap.
+that are carried; steps without any reading; silent sensors that probably follow from others. Where C * T is large (see
+`tiles`), a window is cut into shorter ones that overlap.
 
 Bounds: a filled value leaves the range of its sensor's observed cells by at most the trained range of a window, and a
 silent sensor's value stays within the range of the training. An answer by logarithms leaves the plain one by at most
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import WindowShapeError
 from glaim_stream.imputers.gaussian import artefact, packing
+from glaim_stream.imputers.gaussian.dark_steps import DarkSteps
 from glaim_stream.imputers.gaussian.kinds import (
     Kind,
     are,
@@ -116,6 +117,8 @@ class ClosedForm:
     until_ms: end of the newest row of the fit; None if it is unknown.
     carried_levels: whether a sensor that is silent in a part of a window takes its last value before it as its level
         there, instead of what the levels of the others say.
+    dark_steps: which steps without any reading get the last value or the line, where few newest steps are filled;
+        None: none of them.
     """
 
     sensors: tuple[str, ...]
@@ -134,6 +137,7 @@ class ClosedForm:
     carried_deviation: Doubles
     until_ms: int | None = None
     carried_levels: bool = True
+    dark_steps: DarkSteps | None = None
 
     @cached_property
     def digest(self) -> str:
@@ -299,6 +303,8 @@ class ClosedForm:
             hole = carried[:, :, None] & ~exact
             mean[:, some] = np.where(hole[:, some], simple[:, :, kept], mean[:, some])
             deviation = np.where(hole, self.carried_deviation[:, None], deviation)
+        if self.dark_steps is not None:
+            self.dark_steps.replace(mean, self.kinds, values, complete, observed)
         np.copyto(deviation, np.nan, where=np.isnan(mean))
         related.take_unconfirmed(mean, deviation, trained)
         return mean, deviation, without

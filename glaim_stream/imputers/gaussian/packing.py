@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import ModelError
 from glaim_stream.imputers.gaussian.artefact import Arrays, text_of, with_text
+from glaim_stream.imputers.gaussian.dark_steps import DarkSteps
 from glaim_stream.imputers.gaussian.kinds import Kind
 from glaim_stream.imputers.gaussian.levels import Levels
 from glaim_stream.imputers.gaussian.phase import Phase
@@ -37,7 +39,11 @@ def pack(form: ClosedForm) -> Arrays:
         if variant.transform.profile is not None:
             arrays[f"{place}.transform.profile"] = variant.transform.profile
     phase = form.phase
-    levels = {} if form.carried_levels else {"carried_levels": False}  # absent: as before there was a choice
+    chosen: dict[str, Any] = {}  # absent: as before there was a choice
+    if not form.carried_levels:
+        chosen["carried_levels"] = False
+    if form.dark_steps is not None:
+        chosen["dark_steps"] = asdict(form.dark_steps)
     return with_text(
         arrays,
         {
@@ -52,7 +58,7 @@ def pack(form: ClosedForm) -> Arrays:
             "calibration": form.calibration,
             "until_ms": form.until_ms,
         }
-        | levels,
+        | chosen,
     )
 
 
@@ -80,9 +86,14 @@ def unpack(arrays: Arrays) -> dict[str, Any]:
             "calibration": text["calibration"],
             "until_ms": text.get("until_ms"),
             "carried_levels": text.get("carried_levels", True),
+            "dark_steps": _dark(text.get("dark_steps")),
         }
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"a closed form's arrays do not fit one another: {error!r}") from error
+
+
+def _dark(chosen: dict[str, list[bool]] | None) -> DarkSteps | None:
+    return None if chosen is None else DarkSteps(**{name: tuple(each) for name, each in chosen.items()})
 
 
 def _text(variant: Variant) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.imputers.gaussian.dark_steps import DarkSteps
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.gaussian.kinds import Kind, carried_value, differences, simple_value
 from glaim_stream.imputers.gaussian.search import Validation
@@ -26,6 +27,7 @@ class Report:
     kinds: sensors that are no plain numbers, with their kind.
     relations: number of exact relations.
     recent: number of steps from which the newest ones are filled; None: from whole windows.
+    dark_steps: which steps without any reading get the last value or the line; None: none of them.
     """
 
     training_windows: int
@@ -40,6 +42,7 @@ class Report:
     kinds: dict[str, Kind]
     relations: int
     recent: int | None
+    dark_steps: DarkSteps | None
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,8 @@ class Constants:
         tried.
     few_rows: shrinkage, ridge and distance where there are too few rows for a search.
     training_windows: most windows whose moments are taken.
-    search_windows, weight_windows: validation windows for shrinkage and ridge, and for everything else, at most.
+    search_windows, dark_windows, weight_windows: validation windows for shrinkage and ridge, for dark steps, where the
+        choices differ little, and for everything else, at most.
     case_weights: of the cases, where one number is made of their errors; the newest steps of all sensors count half,
         because a large ridge gains little there and loses much elsewhere.
     large_cells: C * L above which a quarter of these validation windows is used.
@@ -63,6 +64,7 @@ class Constants:
     training_windows: int = 12_000
     search_windows: int = 32
     weight_windows: int = 128
+    dark_windows: int = 512
     case_weights: Mapping[str, float] = field(
         default_factory=lambda: {"newest_one": 1.0, "newest_all": 0.5, "blocks": 1.0, "random": 1.0}
     )

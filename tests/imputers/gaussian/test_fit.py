@@ -153,7 +153,8 @@ def test_many_sensors_are_covered_by_shorter_windows(monkeypatch: pytest.MonkeyP
     answer = short.fill(cut, observed, end_ms)
     assert np.isfinite(answer.mean).all()
     assert (answer.deviation[~observed] > 0).all()
-    np.testing.assert_allclose(short.fill(cut, observed, end_ms, newest=2).mean, answer.mean[:, :, -2:], rtol=1e-9)
+    kept = replace(short, dark_steps=None)  # all answers, also at dark steps
+    np.testing.assert_allclose(kept.fill(cut, observed, end_ms, newest=2).mean, answer.mean[:, :, -2:], rtol=1e-9)
     asked = np.zeros(STEPS, np.bool_)
     asked[[0, 4, -1]] = True
     some = short.fill(cut, observed, end_ms, asked=asked)

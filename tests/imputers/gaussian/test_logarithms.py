@@ -65,7 +65,7 @@ def by_logarithms_alone(found: Fitted) -> ClosedForm:
     """The form with no weight on its plain variant."""
     plain = next(variant for variant in found.form.variants if not variant.transform.logarithm.any())
     own = next(variant for variant in found.form.variants if variant.transform.logarithm.any())
-    return replace(found.form, variants=(plain, own), weights=(0.0, 1.0), calibration=1.0)
+    return replace(found.form, variants=(plain, own), weights=(0.0, 1.0), calibration=1.0, dark_steps=None)
 
 
 def edges() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
