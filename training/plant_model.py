@@ -23,8 +23,11 @@ DAYS, SEED = 21, 1  # two weeks to train on, three days each to validate and to 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code of the training."""
-    write_parquet(simulate(DAYS, seed=SEED), DATA)
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if {"-h", "--help"} & set(given):
+        print(f"{(__doc__ or '').strip()}\n\nFor the flags see python -m training.fit --help.")
+        return 0
+    write_parquet(simulate(DAYS, seed=SEED), DATA)
     return fit.main([str(CONFIG), "--data", str(DATA), *([] if "--resume" in given else ["--fresh"]), *given])
 
 
