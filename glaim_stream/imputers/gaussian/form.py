@@ -43,7 +43,7 @@ from glaim_stream.imputers.gaussian.kinds import (
 from glaim_stream.imputers.gaussian.log_room import LogRoom
 from glaim_stream.imputers.gaussian.phase import Phase
 from glaim_stream.imputers.gaussian.relations import Relations
-from glaim_stream.imputers.gaussian.tiles import Tile, tiles_of
+from glaim_stream.imputers.gaussian.tiles import tiles_of
 from glaim_stream.imputers.gaussian.variant import Variant
 
 Doubles = NDArray[np.float64]
@@ -278,7 +278,7 @@ class ClosedForm:
         for tile in tiles_of(self.steps, self.span, newest):
             cut = slice(tile.start, tile.start + self.span)
             part, seen = self.part(values, complete, level, cut)
-            of_tile = None if asked is None else _of_tile(asked, tile, self.steps)
+            of_tile = None if asked is None else tile.asked(asked, self.steps)
             if of_tile is not None and not of_tile.any():
                 continue
             of_part = None if bins is None else bins[:, cut]
@@ -384,16 +384,6 @@ class ClosedForm:
             low = np.where(silent, self.lowest, least - swing)[:, :, None]
             high = np.where(silent, self.highest, most + swing)[:, :, None]
         return low, high
-
-
-def _of_tile(asked: Bools, tile: Tile, steps: int) -> Bools:
-    """Which of a tile's newest steps are asked for, of those that it fills, bool [tile.newest]."""
-    out = np.zeros(tile.newest, np.bool_)
-    kept = steps - len(asked)
-    out[: tile.last - tile.first] = asked[tile.first - kept : tile.last - kept]
-    if tile.first == tile.start and tile.newest > 1:
-        out[1] |= out[0]  # the deviation of a neighbour's place
-    return out
 
 
 def _with_neighbour(values: Doubles, observed: Bools, carried: Doubles) -> tuple[Doubles, Bools]:

@@ -13,6 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+Bools = NDArray[np.bool_]
+
 MOST_CELLS = 2_500
 _LEAST_SPAN = 8
 
@@ -28,6 +33,20 @@ class Tile:
     first: int
     last: int
     newest: int
+
+    def asked(self, asked: Bools, steps: int) -> Bools:
+        """Return which of its newest steps are asked for, of those that it fills, bool [newest].
+
+        Args:
+            asked: bool [k], of the window's newest steps.
+            steps: T, of the window.
+        """
+        out = np.zeros(self.newest, np.bool_)
+        kept = steps - len(asked)
+        out[: self.last - self.first] = asked[self.first - kept : self.last - kept]
+        if self.first == self.start and self.newest > 1:
+            out[1] |= out[0]  # the deviation of a neighbour's place
+        return out
 
 
 def span_for(sensors: int, steps: int) -> int:
