@@ -68,6 +68,21 @@ def interpolation_at(values: Floats, observed: Bools, at: NDArray[np.int64], dir
     return _line(values, left, right, here, None if directions is None else directions[:, None])[:, 0]
 
 
+def distances(observed: Bools) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Steps to the nearest reading before and after each cell [..., T]; 0 at readings, infinite where there is none."""
+    return _since(observed), _since(observed[..., ::-1])[..., ::-1]
+
+
+def nearest(observed: Bools) -> NDArray[np.float64]:
+    """Steps to the nearest reading of each cell [..., T] on either side."""
+    return np.minimum(*distances(observed))
+
+
+def _since(observed: Bools) -> NDArray[np.float64]:
+    left = _left_neighbour(observed)
+    return np.where(left >= 0, (np.arange(observed.shape[-1]) - left).astype(np.float64), np.inf)
+
+
 def _line(
     values: Floats,
     left: NDArray[np.integer],

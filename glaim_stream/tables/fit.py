@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.errors import ModelError, SettingsError, listed
+from glaim_stream.imputers.baselines import nearest
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.gaussian.kinds import Kind, are, differences
 from glaim_stream.imputers.gaussian.report import Report
@@ -25,7 +26,7 @@ from glaim_stream.tables.clusters import clusters_of
 from glaim_stream.tables.fitted import Fitted, kinds_of
 from glaim_stream.tables.groups import Form, Group, Progress, Trainer
 from glaim_stream.tables.hidden import hidden_cells
-from glaim_stream.tables.lines import lines, nearest
+from glaim_stream.tables.lines import lines
 from glaim_stream.tables.long_gaps import LONGEST_GAP, LongGaps, long_cells, tried
 from glaim_stream.tables.units import common_units, units_of
 

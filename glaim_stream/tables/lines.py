@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.imputers.baselines import distances
 from glaim_stream.imputers.gaussian.kinds import Kind, are, resets, simple_value
 from glaim_stream.vocabulary import Method
 
@@ -57,16 +58,6 @@ def lines(values: Doubles, observed: Bools, kinds: Sequence[Kind | None]) -> Lin
     return Lines(simple_value(kinds, known, observed), method, scale)
 
 
-def distances(observed: Bools) -> tuple[Doubles, Doubles]:
-    """Steps to the nearest reading before and after each cell [C, N]; 0 at readings, infinite where there is none."""
-    return _since(observed), _since(observed[:, ::-1])[:, ::-1]
-
-
-def nearest(observed: Bools) -> Doubles:
-    """Steps to the nearest reading of each cell [C, N] on either side."""
-    return np.minimum(*distances(observed))
-
-
 def gap_lengths(missing: Bools) -> Ints:
     """Length of the run of missing cells in which each cell [C, N] lies; 0 elsewhere."""
     out = np.zeros(missing.shape, np.int64)
@@ -80,9 +71,3 @@ def runs(row: Bools) -> tuple[Ints, Ints]:
     """First steps of the runs of true cells of a row [N], and the steps after their last ones."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], row, [False]])))
     return edges[::2], edges[1::2]
-
-
-def _since(observed: Bools) -> Doubles:
-    place = np.arange(observed.shape[1])
-    latest = np.maximum.accumulate(np.where(observed, place, -1), axis=1)
-    return np.where(latest >= 0, (place - latest).astype(np.float64), np.inf)

@@ -1,8 +1,8 @@
 """The choice of dark steps that get the last value or the line, on validation windows.
 
-All sensors of a validation window are hidden at the same steps, at its end and before its newest readings. Of each
-place and class of distance, the answer with the lower product of the mean absolute and the root mean squared error is
-chosen, in deviations of the sensor.
+All sensors of a validation window are hidden at the same steps, at its end or before its newest readings. For each
+place and class of distance the fit chooses the method whose product of mean absolute error and root mean squared error,
+in deviations of the sensor, is lower.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Ints = NDArray[np.int64]
 
 _LENGTHS = (1, 2, 4, 8, 16)  # of the gaps, in steps
 _MOST_AFTER = 8  # steps with readings between a gap and the window's end
-_LEAST_CELLS = 100  # with a share of their own
+_LEAST_CELLS = 100  # hidden cells of a class with a choice of its own
 _SEED = 20_261
 
 
 def choose_dark(form: ClosedForm, validation: Validation) -> tuple[ClosedForm, int]:
-    """Return the form with its choice, or itself where its answers are always kept, and the number of alternatives.
+    """Return the form with its choice, or None as its choice if it keeps all answers; and the alternatives compared.
 
     A class of fewer than 100 hidden cells has the choice of the class before it; the first one keeps the answer.
     """

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.imputers.baselines import last_value
+from glaim_stream.imputers.baselines import distances
 from glaim_stream.imputers.gaussian.kinds import Kind, simple_value
 
 Doubles = NDArray[np.float64]
@@ -23,7 +23,7 @@ Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
 DISTANCES = (1, 2, 4, 8)  # the upper bounds of the classes of distance; one more class is above the last of them
-NEWEST_PART = 4  # of a window's steps, the newest part that is concerned; validation tries no longer gaps
+NEWEST_PART = 4  # of a window's steps, the newest part to which the choice applies; validation has no gaps beyond it
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class DarkSteps:
         dark = ~observed[:, :, -newest:].any(axis=1)
         return np.asarray(dark & np.array([self.between, self.after])[place, distance], np.bool_)
 
-    def replace(self, mean: Doubles, kinds: Sequence[Kind], values: Doubles, complete: Bools, observed: Bools) -> None:
-        """Replace answers by the last value or the line, in place.
+    def apply(self, mean: Doubles, kinds: Sequence[Kind], values: Doubles, complete: Bools, observed: Bools) -> None:
+        """Replace answers at these steps with the last value or the line, in place.
 
         Args:
             mean: float64 [n, C, k], answers to the newest steps.
@@ -90,9 +90,5 @@ def places(observed: Bools) -> tuple[Ints, Ints]:
         observed: bool [n, C, T].
     """
     lit = np.asarray(observed.any(axis=1), np.bool_)
-    steps = np.arange(lit.shape[1], dtype=np.float64)
-    at = np.broadcast_to(steps, lit.shape)
-    before = last_value(at, lit)
-    following = (lit.shape[1] - 1 - last_value(at, lit[:, ::-1]))[:, ::-1]
-    distance = np.fmin(steps - before, following - steps)
-    return np.isnan(following).astype(np.int64), np.searchsorted(DISTANCES, distance)
+    before, after = distances(lit)
+    return np.isinf(after).astype(np.int64), np.searchsorted(DISTANCES, np.minimum(before, after))

@@ -304,7 +304,7 @@ class ClosedForm:
             mean[:, some] = np.where(hole[:, some], simple[:, :, kept], mean[:, some])
             deviation = np.where(hole, self.carried_deviation[:, None], deviation)
         if self.dark_steps is not None:
-            self.dark_steps.replace(mean, self.kinds, values, complete, observed)
+            self.dark_steps.apply(mean, self.kinds, values, complete, observed)
         np.copyto(deviation, np.nan, where=np.isnan(mean))
         related.take_unconfirmed(mean, deviation, trained)
         return mean, deviation, without

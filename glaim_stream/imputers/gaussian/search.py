@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -174,12 +175,13 @@ class Validation:
     unseen: Bools
     weight: Doubles
     choices: int = 0
-    hidden: dict[str, Bools] = field(init=False)
     by_variant: dict[str, dict[str, float]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def hidden(self) -> dict[str, Bools]:
+        """The hidden cells [n, C, T] of each case."""
         may = self.unseen[:, None, :]
-        self.hidden = {case: hidden_cells(case, self.windows.observed) & may for case in CASES}
+        return {case: hidden_cells(case, self.windows.observed) & may for case in CASES}
 
     @property
     def counted(self) -> Bools:
