@@ -89,7 +89,7 @@ class Conditional:
         asked = np.ones(self.cells, np.bool_) if wanted is None else wanted
         needed = missing > 0 if wanted is None else (~observed[:, asked]).any(axis=1)
         few = missing <= int((_MOST_BY_PRECISION if with_variance else _MOST_OF_MEANS) * self.cells)
-        columns = (asked & ~observed).sum(axis=1)
+        columns = missing if wanted is None else (asked & ~observed).sum(axis=1)
         sizes = np.where(few & needed, self._rounded[missing], 0)
         some = with_variance & (columns > 0) & (2 * columns < missing)
         rows = np.flatnonzero((sizes > 0) & some)
@@ -232,8 +232,8 @@ class Conditional:
         cells = np.empty((len(rest), most + 1), np.int64)
         cells[:, :-1] = self.cells + at % (_SPARE - 1)  # each row needs fewer of them
         cells[:, -1] = self.cells + _SPARE - 1
-        cells[:, :-1][(at >= start) & (at < end)] = np.nonzero(rest)[1]
-        cells[:, :-1][at >= end] = np.nonzero(asked)[1]
+        cells[:, :-1][(at >= start) & (at < end)] = _columns_of(rest)
+        cells[:, :-1][at >= end] = _columns_of(asked)
         return cells, sizes, counts
 
     def _of_all(
@@ -291,7 +291,7 @@ class Conditional:
         width = int(self._rounded[counts.max()])
         beyond = np.arange(width) - counts[:, None]
         cells, real = self.cells + beyond, beyond < 0
-        cells[real] = np.nonzero(wanted)[1]
+        cells[real] = _columns_of(wanted)
         return cells, real
 
 
@@ -328,6 +328,12 @@ def _factor(systems: Doubles) -> Doubles | None:
         return np.asarray(np.linalg.cholesky(systems), np.float64)
     except np.linalg.LinAlgError:
         return None
+
+
+def _columns_of(chosen: Bools) -> NDArray[np.int64]:
+    """The columns of all chosen places [n, D], row by row; `np.nonzero` takes three times as long."""
+    columns: NDArray[np.int64] = np.flatnonzero(chosen) % chosen.shape[1]
+    return columns
 
 
 def _with_padding(matrix: Doubles) -> Doubles:

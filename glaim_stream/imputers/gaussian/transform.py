@@ -89,15 +89,16 @@ class Transform:
         """Return means and deviations in sensor units.
 
         Args:
-            mean: float64 [n, C, k], transformed, with the level.
-            deviation: float64 [n, C, k], transformed.
+            mean: float64 [n, C, k], transformed, with the level; overwritten.
+            deviation: float64 [n, C, k], transformed; overwritten.
             scale: float64 [n, C], as `forward` returned it.
             bins: int64 [n, T], phases of all steps.
             steps: the k steps among the T.
         """
         if self.profile is not None and bins is not None:
-            mean = mean + self._profiles(bins[:, steps])
-        mean, deviation = mean * scale[:, :, None], deviation * scale[:, :, None]
+            mean += self._profiles(bins[:, steps])
+        mean *= scale[:, :, None]
+        deviation *= scale[:, :, None]
         if self.logarithm.any():
             chosen = self.logarithm[:, None]
             margin = _BEYOND * (self.high - self.low) + 1e-9

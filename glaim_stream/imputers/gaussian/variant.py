@@ -109,7 +109,7 @@ class Variant:
             asked: bool [newest], those of them whose answers are needed, all by default; others have no meaning.
             with_deviation: False returns deviations without meaning, which costs less.
         """
-        count, sensors, steps = values.shape
+        steps = values.shape[2]
         kept = slice(steps - (newest or steps), steps)
         moved, scale = self.transform.forward(values, observed, bins)
         seen = observed.sum(axis=2)
@@ -117,25 +117,34 @@ class Variant:
         level = moved.sum(axis=2) / np.maximum(seen, 1)
         level, level_variance = self.levels.complete(level, known)
         moved -= level[:, :, None]
-        mean, variance = np.empty((2, count, sensors, steps - kept.start))
-        enough = self.enough(observed, mean.shape[2])
-        for rows, recent in ((enough, self.recent), (~enough, None)):
-            if rows.any():
-                part = slice(steps - (recent or steps), steps)
-                mean[rows], variance[rows] = _newest(
-                    self.conditional if recent is None else self.conditional_of_recent,
-                    moved[rows, :, part],
-                    observed[rows, :, part],
-                    mean.shape[2],
-                    asked,
-                    with_deviation=with_deviation,
-                )
+        mean, variance = self._of_newest(moved, observed, steps - kept.start, asked, with_deviation=with_deviation)
         silent = np.flatnonzero(~known.all(axis=1))
         if len(silent):  # a silent sensor's level is not free: its own variance takes the place of the large one
             excess = np.where(known[silent], 0.0, self.level_variance)[:, :, None]
             variance[silent] = np.maximum(variance[silent] - excess, 0.0) + level_variance[silent][:, :, None]
-        mean = mean + level[:, :, None]
-        return self.transform.back(mean, np.sqrt(variance), scale, bins, kept)
+        mean = mean + level[:, :, None]  # contiguous from here on
+        return self.transform.back(mean, np.sqrt(variance, out=variance), scale, bins, kept)
+
+    def _of_newest(
+        self, moved: Doubles, observed: Bools, newest: int, asked: Bools | None, *, with_deviation: bool
+    ) -> tuple[Doubles, Doubles]:
+        """Means and variances [n, C, newest] of windows [n, C, L], of each from the recent steps where they do."""
+        enough = self.enough(observed, newest)
+        if not enough.any():
+            return _newest(self.conditional, moved, observed, newest, asked, with_deviation=with_deviation)
+        mean, variance = np.empty((2, *moved.shape[:2], newest))
+        for rows, recent in ((enough, self.recent), (~enough, None)):
+            if rows.any():
+                part = slice(moved.shape[2] - (recent or moved.shape[2]), None)
+                mean[rows], variance[rows] = _newest(
+                    self.conditional if recent is None else self.conditional_of_recent,
+                    moved[rows, :, part],
+                    observed[rows, :, part],
+                    newest,
+                    asked,
+                    with_deviation=with_deviation,
+                )
+        return mean, variance
 
     def weights(self, observed: Bools, sensor: int, step: int, newest: int) -> Doubles:
         """Return the weights [C, L] of the observed cells in the transformed mean of a cell that is not.
