@@ -50,7 +50,7 @@ Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
-_ROWS_AT_A_TIME = 96  # windows; more of them leave the processor's cache, fewer share less work
+_ROWS_AT_A_TIME = 128  # windows; more of them leave the processor's cache, fewer share less work
 LARGEST = 1e100  # of a value that counts; squares of larger ones are infinite
 
 
