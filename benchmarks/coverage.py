@@ -18,18 +18,16 @@ import argparse
 import asyncio
 import hashlib
 import json
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import machine
+from benchmarks import data_sets, machine
 from benchmarks.drifting import DEVELOPMENT, SCORED, Stream, beijing, plant
 from benchmarks.record import Record
 from deploy.cache import CHECKOUT
@@ -289,9 +287,8 @@ def main(arguments: list[str] | None = None) -> None:
         change.__name__: lambda change=change: plant(change, given.steps, given.groups, seed)  # type: ignore[misc]
         for change in (DEVELOPMENT if given.development else SCORED)
     }
-    if "GLAIM_DATA" in os.environ:
+    if folder := data_sets.named_folder():
         before = given.steps if given.development else 0
-        folder = Path(os.environ["GLAIM_DATA"])
         makers["beijing_before" if before else "beijing"] = lambda: beijing(
             folder, given.steps, given.groups, seed, before=before
         )

@@ -12,7 +12,6 @@ than without it.
 from __future__ import annotations
 
 import argparse
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import machine
+from benchmarks import data_sets, machine
 from benchmarks.plausibility import MOST_MORE, draw_spikes
 from glaim_stream.feed.sources import read_source
 from glaim_stream.health.gridded import gridded
@@ -124,14 +123,12 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--seed", type=int, default=1, help="of hidden readings and spikes (default: %(default)s)")
     given = parser.parse_args(arguments)
-    data = os.environ.get("GLAIM_DATA")
-    if not data:
-        parser.error("expected GLAIM_DATA to name the folder of the data sets, found nothing")
+    data = data_sets.folder(parser)
     command = f"python -m benchmarks.file_plausibility --seed {given.seed}"
     table = Table("", "as they are, off", "on", "with spikes, off", "on", "more", "found", "doubted", title=command)
     missed = False
     for part in _PARTS:
-        found = measure(read(Path(data), part), given.seed)
+        found = measure(read(data, part), given.seed)
         machine.append("file_plausibility", machine.describe(command) | {"set": part.name, "seed": given.seed} | found)
         more = found["spiked_on"] / found["clean_on"] - 1
         table.add_row(

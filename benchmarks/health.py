@@ -18,7 +18,6 @@ was seen), rate of change (beyond the largest seen), a value repeated 12 times, 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -31,7 +30,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import machine
+from benchmarks import data_sets, machine
 from benchmarks.health_live import found_live
 from glaim_stream.feed.plant import simulate
 from glaim_stream.feed.sources import read_source
@@ -389,11 +388,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the injections (default: %(default)s)")
     parser.add_argument("--set", action="append", help="only this set; repeatable")
     given = parser.parse_args(arguments)
-    data = os.environ.get("GLAIM_DATA")
     command = f"python -m benchmarks.health --injections {given.injections} --seed {given.seed}"
     described = machine.describe(command)
     lines = []
-    for each in sets(Path(data) if data else None):
+    for each in sets(data_sets.named_folder()):
         if given.set and each.name not in given.set:
             continue
         found = measure(each, given.injections, given.seed)

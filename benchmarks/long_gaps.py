@@ -10,9 +10,7 @@ than 48 steps is compared with the true one, and the band with the share of the 
 from __future__ import annotations
 
 import argparse
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import machine
+from benchmarks import data_sets, machine
 from benchmarks.file_plausibility import Part, Truth, read
 from glaim_stream.tables.fill import Group, fill_groups
 
@@ -102,13 +100,11 @@ def main(arguments: list[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.parse_args(arguments)
-    data = os.environ.get("GLAIM_DATA")
-    if not data:
-        parser.error("expected GLAIM_DATA to name the folder of the data sets, found nothing")
+    data = data_sets.folder(parser)
     command = "python -m benchmarks.long_gaps"
     table = Table("", "gaps", "filled", "error", "of the mean", "true to expected, p50", "p90", "held", title=command)
     for part in _PARTS:
-        found = summary(measure(read(Path(data), part)))
+        found = summary(measure(read(data, part)))
         machine.append("long_gaps", machine.describe(command) | {"set": part.name} | found)
         table.add_row(part.name, *(f"{found[name]}" for name in found))
     Console().print(table)

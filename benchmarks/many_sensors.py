@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import machine
+from benchmarks import data_sets, machine
 from benchmarks.gaussian import simulated
 from benchmarks.low_rank import Factors
 from glaim_stream.imputers.gaussian.candidates import PLAIN, transforms
@@ -368,11 +368,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", default=[], help="alternatives, all by default")
     parser.add_argument("--windows", type=int, default=64, help="of each set (default: %(default)s)")
     given = parser.parse_args(arguments)
-    data = os.environ.get("GLAIM_DATA")
-    if not data and given.sets != ["simulated"]:
-        parser.error("expected GLAIM_DATA to name the folder of the data sets, found nothing")
+    data = Path() if given.sets == ["simulated"] else data_sets.folder(parser)
     for name in given.sets:
-        values = standardised(read(Path(data or ""), name))
+        values = standardised(read(data, name))
         training = values[:, : int(FITTED * values.shape[1])]
         windows, observed = windows_to_fill(values, given.windows)
         command = f"python -m benchmarks.many_sensors --sets {name} --windows {given.windows}"

@@ -15,9 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +23,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import machine
+from benchmarks import data_sets, machine
 from benchmarks.record import Record
 from deploy.cache import CHECKOUT
 from deploy.demo.scenario import Scenario, beijing
@@ -194,10 +192,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--imputer", choices=("gaussian", "local"), default="gaussian", help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=1, help="of hidden readings and spikes (default: %(default)s)")
     given = parser.parse_args(arguments)
-    data = os.environ.get("GLAIM_DATA")
-    if not data:
-        parser.error("expected GLAIM_DATA to name the folder of the data sets, found nothing")
-    scenario = beijing(Path(data), hours=given.hours, groups=given.groups)
+    data = data_sets.folder(parser)
+    scenario = beijing(data, hours=given.hours, groups=given.groups)
     found = measure(scenario, given.imputer, given.seed)
     more = {label: found[f"{label}_spiked_on"] / found[f"{label}_clean_on"] - 1 for label in ("final", "provisional")}
     command = (

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import data_sets
 from benchmarks.machine import append, describe
 from deploy.cache import CHECKOUT
 from deploy.demo.summary import KIND_LABELS
@@ -150,7 +149,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="random seed of the withheld readings (default: 0)")
     parser.add_argument("--look", action="store_true", help="do not append to the results")
     given = parser.parse_args()
-    path = Path(os.environ.get("GLAIM_DATA", ".")) / "beijing_multisite.parquet"
+    path = data_sets.folder(parser) / "beijing_multisite.parquet"
     source = read_source(path)
     source = source.between(int(source.time_ms[-1]) - given.hours * HOUR_MS, None)
     chosen = set(source.groups[: given.groups])
