@@ -22,21 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.imputers.gaussian.inverse import inverse_of_covariance, inverse_of_triangle, solved_with_diagonal
+from glaim_stream.imputers.gaussian.systems import SPARE, batches, parts, rounded, systems
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-_LEAST_STEP = 4  # numbers of cells are rounded up to multiples of it, ...
-_TWICE_FROM = (32, 256, 512)  # ... of twice as much above the first of these, of four times as much above the second
-_SPARE = _LEAST_STEP << len(_TWICE_FROM)  # cells of padding
 _LEAST_WIDTH = 8  # of the asked cells' factors, which are rounded up to powers of 2
-_KEY_BITS = 32
 _BORDER = 1e300  # a diagonal number that keeps a bordered matrix positive
-_CACHED_NUMBERS = 1 << 16  # of gathered ones: 512 kB, which stay in the processor's cache
-_BLOCK_NUMBERS = 1 << 18  # of the systems that are solved at a time: 2 MB
 _MOST_BY_PRECISION, _MOST_OF_MEANS = 0.6, 0.5  # shares of the cells that are missing; of windows whose means are enough
-_BY_ROWS = 32  # cells from which a part of the matrix is gathered by whole rows, ...
-_LEAST_ROWS = 16  # ... of which at least so many are taken at a time
 
 
 class Conditional:
@@ -59,7 +52,7 @@ class Conditional:
         self._cells = len(covariance)
         self._covariance = _with_padding(covariance)
         self._precision = _with_padding(precision)
-        self._rounded = _rounded(np.arange(self._cells + 1))  # looked up, which costs less for a few windows
+        self._rounded = rounded(np.arange(self._cells + 1))  # looked up, which costs less for a few windows
 
     @property
     def cells(self) -> int:
@@ -95,10 +88,10 @@ class Conditional:
         rows = np.flatnonzero((sizes > 0) & some)
         if len(rows):
             self._of_some(mean, variance, observed, rows, asked)
-        for rows in _batches(np.where(some, 0, sizes)):
+        for rows in batches(np.where(some, 0, sizes)):
             self._of_all(mean, variance, observed, rows, with_variance=with_variance)
         seen = np.where(few | ~needed, 0, self._rounded[self.cells - missing])
-        for rows in _batches(seen, self._rounded[columns]):
+        for rows in batches(seen, self._rounded[columns]):
             self._by_covariance(mean, variance, observed, rows, wanted, with_variance=with_variance)
         nothing = np.flatnonzero(missing == self.cells)
         variance[nothing] = np.diagonal(self._covariance)[: self.cells]
@@ -150,7 +143,7 @@ class Conditional:
         widths = np.minimum(_widths(counts), sizes)
         most = int(widths.max())
         solved, spread = np.empty((2, len(rows), most))
-        for part in _batches(sizes):
+        for part in batches(sizes):
             size = int(sizes[part[0]])
             chosen = cells[part, cells.shape[1] - 1 - size :]
             which = rows[part]
@@ -182,7 +175,7 @@ class Conditional:
             cells: int64 [n, k + 1] of each window, with one of padding at the end.
             vectors: float64 [n, D + padding], the windows.
         """
-        system, right = self._systems(cells, vectors)
+        system, right = systems(self._precision, cells, vectors)
         system[:, -1] = right  # only the lower triangle is read
         system[:, -1, -1] = _BORDER
         every = np.arange(len(cells))
@@ -191,33 +184,6 @@ class Conditional:
             yield every, lower
         else:
             yield from ((each, _factor(system[each])) for each in every[:, None])
-
-    def _systems(self, cells: NDArray[np.int64], vectors: Doubles) -> tuple[Doubles, Doubles]:
-        """Each window's rows and columns of the precision matrix [n, k, k], and its right-hand side [n, k].
-
-        Large ones are taken from whole rows of the matrix, which the right-hand side needs too: for k = 100 of
-        D = 768 cells that takes 45 µs, k² numbers one by one and the rows 70 µs, and a product of all D rows with many
-        windows at once, instead of the k rows, 60 µs. As many rows are taken at a time as the cache holds: for k = 100
-        of D = 2016 that takes 140 instead of 210 µs (a core of a Xeon with 2 MB of it).
-
-        Args:
-            cells: int64 [n, k] of each window.
-            vectors: float64 [n, D + padding], the windows.
-        """
-        if cells.shape[1] < _BY_ROWS:
-            return _parts(self._precision, cells, cells), -_products(self._precision, cells, vectors)
-        size = cells.shape[1]
-        system, right = np.empty((*cells.shape, size)), np.empty(cells.shape)
-        at_a_time = min(size, max(_LEAST_ROWS, _CACHED_NUMBERS // len(self._precision)))
-        taken = np.empty((at_a_time, len(self._precision)))
-        for place, chosen in enumerate(cells):
-            for start in range(0, size, at_a_time):
-                part = slice(start, start + at_a_time)
-                matrix_rows = taken[: len(chosen[part])]
-                self._precision.take(chosen[part], axis=0, out=matrix_rows, mode="clip")
-                matrix_rows.take(chosen, axis=1, out=system[place, part], mode="clip")
-                np.matmul(matrix_rows, vectors[place], out=right[place, part])
-        return system, np.negative(right, out=right)
 
     def _asked_last(self, rest: Bools, asked: Bools) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Cells [n, k + 1] of each row: padding, the others that are missing, the asked ones, and one of padding.
@@ -230,8 +196,8 @@ class Conditional:
         most = int(sizes.max())
         at, start, end = np.arange(most), (most - missing)[:, None], (most - counts)[:, None]
         cells = np.empty((len(rest), most + 1), np.int64)
-        cells[:, :-1] = self.cells + at % (_SPARE - 1)  # each row needs fewer of them
-        cells[:, -1] = self.cells + _SPARE - 1
+        cells[:, :-1] = self.cells + at % (SPARE - 1)  # each row needs fewer of them
+        cells[:, -1] = self.cells + SPARE - 1
         cells[:, :-1][(at >= start) & (at < end)] = _columns_of(rest)
         cells[:, :-1][at >= end] = _columns_of(asked)
         return cells, sizes, counts
@@ -247,7 +213,7 @@ class Conditional:
     ) -> None:
         """Fill all missing cells of rows of about the same size; arguments as for `_of_some`."""
         cells, real = self._places(~observed[rows])
-        system, right = self._systems(cells, mean[rows])
+        system, right = systems(self._precision, cells, mean[rows])
         if with_variance:
             half = cells.shape[1] // 2
             solved, spread = solved_with_diagonal(
@@ -274,8 +240,8 @@ class Conditional:
         cells, _ = self._places(~hole)
         targets, real = self._places(hole if wanted is None else hole & wanted)
         known = np.take_along_axis(mean[rows], cells, axis=1)
-        system = _parts(self._covariance, cells, cells)
-        across = _parts(self._covariance, cells, targets)
+        system = parts(self._covariance, cells, cells)
+        across = parts(self._covariance, cells, targets)
         if with_variance:
             filled, explained = _explained(system, across, known)
             spread = np.diagonal(self._covariance)[targets] - explained
@@ -322,10 +288,10 @@ def _explained(system: Doubles, across: Doubles, known: Doubles) -> tuple[Double
     return filled, np.einsum("noc,noc->nc", upper, upper) + np.einsum("noc,noc->nc", lower, lower)
 
 
-def _factor(systems: Doubles) -> Doubles | None:
+def _factor(matrices: Doubles) -> Doubles | None:
     """The factors of Cholesky [n, k, k]; None where a matrix is not positive definite."""
     try:
-        return np.asarray(np.linalg.cholesky(systems), np.float64)
+        return np.asarray(np.linalg.cholesky(matrices), np.float64)
     except np.linalg.LinAlgError:
         return None
 
@@ -338,59 +304,9 @@ def _columns_of(chosen: Bools) -> NDArray[np.int64]:
 
 def _with_padding(matrix: Doubles) -> Doubles:
     size = len(matrix)
-    padded = np.eye(size + _SPARE)
+    padded = np.eye(size + SPARE)
     padded[:size, :size] = matrix
     return padded
-
-
-def _products(matrix: Doubles, cells: NDArray[np.int64], vectors: Doubles) -> Doubles:
-    """Each window's rows [n, k] of the matrix times its vector [n, D].
-
-    One product a window: in a product of matrices the last bits would depend on the number of windows.
-    """
-    out = np.empty(cells.shape)
-    at_a_time = max(1, _CACHED_NUMBERS // (cells.shape[1] * len(matrix)))
-    for start in range(0, len(cells), at_a_time):
-        part = slice(start, start + at_a_time)
-        out[part] = (matrix[cells[part]] @ vectors[part, :, None])[:, :, 0]
-    return out
-
-
-def _parts(matrix: Doubles, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Doubles:
-    """Each window's rows [n, k] and columns [n, m] of the matrix, [n, k, m]."""
-    out = np.empty((*rows.shape, columns.shape[1]))
-    at_a_time = max(1, _CACHED_NUMBERS // (4 * rows.shape[1] * columns.shape[1]))
-    for start in range(0, len(rows), at_a_time):
-        part = slice(start, start + at_a_time)
-        place = rows[part, :, None] * len(matrix) + columns[part, None, :]
-        np.take(matrix, place, out=out[part], mode="clip")  # the default mode needs a copy of the output
-    return out
-
-
-def _batches(sizes: NDArray[np.int64], columns: NDArray[np.int64] | None = None) -> Iterator[NDArray[np.int64]]:
-    """Yield rows whose systems have about the same size, some at a time; rows of size 0 are left out.
-
-    The shapes of a row's matrices follow from its own cells, so its answer has the same bits in every batch.
-
-    Args:
-        sizes: int64 [n], of the systems, rounded up.
-        columns: int64 [n], of their right-hand sides, rounded up; None: they follow from the sizes.
-    """
-    key = sizes if columns is None else np.where(sizes > 0, sizes << _KEY_BITS | columns, 0)
-    order = np.argsort(key, kind="stable")
-    order = order[np.searchsorted(key[order], 1) :]
-    edges = np.flatnonzero(np.diff(key[order])) + 1
-    for rows in np.split(order, edges) if len(order) else ():
-        size = int(sizes[rows[0]])
-        at_a_time = max(1, _BLOCK_NUMBERS // size**2)
-        yield from (rows[start : start + at_a_time] for start in range(0, len(rows), at_a_time))
-
-
-def _rounded(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Numbers of cells, rounded up so that windows of about the same size are solved together."""
-    step = _LEAST_STEP << np.searchsorted(_TWICE_FROM, counts)
-    rounded: NDArray[np.int64] = -(-counts // step) * step
-    return rounded
 
 
 def _widths(counts: NDArray[np.int64]) -> NDArray[np.int64]:
