@@ -9,12 +9,11 @@ silent sensor's value stays within the range of the training. An answer by logar
 four of its deviations, unless it is in the range of the sensor's observed cells (`log_room`).
 
 A window with q missing cells costs O(q C T) for the right-hand side and O(q^3) to solve. With one variant and T = 96,
-one core of an AMD EPYC (2 cores under a load of 11, 2026-11-23) fills 22,000 windows/s at C = 8 with 2 % missing,
-13,000 with 5 % and 900 with 30 %; at C = 21 it fills 5,200, 2,300 and 100. A fit on 12,000 windows takes 5 s at C = 8
-(`benchmarks/gaussian.py`). Each further variant costs the same again, but for a first one without weight: that is
-computed where a window does not suit the logarithm, or its answer leaves its room. Where few steps are asked for, a
-window needs one factor of Cholesky instead of a solution, and the newest ones mostly follow from the recent half of the
-window (`recency`).
+one core of an Intel Xeon (2026-11-28) fills 28,000 windows/s at C = 8 with 2 % missing, 16,000 with 5 % and 1,300 with
+30 %; at C = 21 it fills 7,700, 3,800 and 155. A fit on 12,000 windows takes 5 s at C = 8 (`benchmarks/gaussian.py`).
+Each further variant costs the same again, but for a first one without weight: that is computed where a window does not
+suit the logarithm, or its answer leaves its room. Where few steps are asked for, a window needs one factor of Cholesky
+instead of a solution, and the newest ones mostly follow from the recent half of the window (`recency`).
 """
 
 from __future__ import annotations
