@@ -240,9 +240,9 @@ class ClosedForm:
         open_windows = open_windows[observed[open_windows].sum(axis=(1, 2)).argsort(kind="stable")]
         for start in range(0, len(open_windows), _ROWS_AT_A_TIME):
             rows = open_windows[start : start + _ROWS_AT_A_TIME]
-            given, seen = values[rows], observed[rows]
+            seen = observed[rows]
             found, spread, without[rows] = self._fill(
-                given, seen, end_ms[rows], wanted, asked, with_deviation=with_deviation
+                values[rows], seen, end_ms[rows], wanted, asked, with_deviation=with_deviation
             )
             if not with_deviation:
                 spread[:] = np.nan
@@ -292,7 +292,7 @@ class ClosedForm:
         trained = self.highest - self.lowest
         related.widen(deviation, trained, self.carried_deviation)
         exact = complete[:, :, kept]
-        if len(self.relations.constants):
+        if len(self.relations.constants):  # `fill` keeps observed cells, so only what relations fill matters here
             np.copyto(mean, values[:, :, kept], where=exact)
             np.copyto(deviation, 0.0, where=exact)
         carried = carries(self.kinds, values, complete)

@@ -128,9 +128,9 @@ class Variant:
     def _of_newest(
         self, moved: Doubles, observed: Bools, newest: int, asked: Bools | None, *, with_deviation: bool
     ) -> tuple[Doubles, Doubles]:
-        """Means and variances [n, C, newest] of windows [n, C, L], of each from the recent steps where they do."""
+        """Means and variances [n, C, newest] of windows [n, C, L], from the recent steps where those are enough."""
         enough = self.enough(observed, newest)
-        if not enough.any():
+        if not enough.any():  # as where whole windows are filled: nothing is copied
             return _newest(self.conditional, moved, observed, newest, asked, with_deviation=with_deviation)
         mean, variance = np.empty((2, *moved.shape[:2], newest))
         for rows, recent in ((enough, self.recent), (~enough, None)):
