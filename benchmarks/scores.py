@@ -1,9 +1,10 @@
 """The cost of probe windows at several shares: number of windows, CPU time of the worker, and total time.
 
     python -m benchmarks.scores --groups 200
+    python -m benchmarks.scores --imputer gaussian    # the closed form, without a network
 
 A simulated plant with holes goes through the worker's pipeline with a real Triton behind it. CPU time is that of this
-process: decoding, windows, probe windows, calls, blending and encoding; it excludes Triton.
+process: decoding, windows, probe windows, calls, blending, encoding and the closed form; it excludes Triton.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import argparse
 import asyncio
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TypedDict
 
 import numpy as np
@@ -70,7 +73,7 @@ async def run(settings: Settings, records: list[Record]) -> Cost:
         applied = pipeline.apply(windows, batch, now_ms=batch[-1].timestamp)
         pipeline.messages(pipeline.settle(scores, await pipeline.query(applied.closed, applied.probes)))
     cost: Cost = {
-        "share": settings.score_share,
+        "share": settings.probed_share,
         "cpu_s": round(time.process_time() - cpu, 2),
         "wall_s": round(time.perf_counter() - start, 2),
         "hole_windows": int(metrics.windows._value.get() - holes),
@@ -78,6 +81,22 @@ async def run(settings: Settings, records: list[Record]) -> Cost:
     }
     await ladder.close()
     return cost
+
+
+@contextmanager
+def _settings(imputer: str) -> Iterator[Settings]:
+    """Settings of the plant, and where the imputer needs it a Triton that runs meanwhile."""
+    settings = Settings(
+        catalogue=CHECKOUT / "deploy" / "catalogues" / "plant.yaml",
+        model_repository=CHECKOUT / "model_repo",
+        imputer=imputer,  # type: ignore[arg-type]
+        triton_deadline_s=60,
+    )
+    if imputer != "triton":
+        yield settings
+        return
+    with triton_from_environment(CHECKOUT / "model_repo", models=[_MODEL]) as triton:
+        yield settings.model_copy(update={"triton": triton.grpc_url})
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -88,24 +107,20 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--rounds", type=int, default=3, help="passes per share; the fastest counts (default: %(default)s)"
     )
+    parser.add_argument("--imputer", choices=("triton", "gaussian"), default="triton", help="default: %(default)s")
     given = parser.parse_args(arguments)
     records = plant_records(given.groups, given.steps)
     best: dict[float, Cost] = {}
-    with triton_from_environment(CHECKOUT / "model_repo", models=[_MODEL]) as triton:
+    with _settings(given.imputer) as of_imputer:
         for _ in range(given.rounds):
             for share in SHARES:
-                settings = Settings(
-                    catalogue=CHECKOUT / "deploy" / "catalogues" / "plant.yaml",
-                    model_repository=CHECKOUT / "model_repo",
-                    triton=triton.grpc_url,
-                    triton_deadline_s=60,
-                    score_share=share,
-                )
-                found = asyncio.run(run(settings, records))
+                found = asyncio.run(run(of_imputer.model_copy(update={"score_share": share}), records))
                 if share not in best or found["cpu_s"] < best[share]["cpu_s"]:
                     best[share] = found
     command = f"python -m benchmarks.scores --groups {given.groups} --steps {given.steps} --rounds {given.rounds}"
-    result = machine.describe(command) | {"groups": given.groups, "shares": list(best.values())}
+    command += " --imputer gaussian" * (given.imputer == "gaussian")
+    result = machine.describe(command) | {"groups": given.groups, "imputer": given.imputer}
+    result |= {"shares": list(best.values())}
     machine.append("scores", result)
     table = Table("share", "windows for holes", "probe windows", "worker CPU, s", "total, s", title=command)
     for each in best.values():

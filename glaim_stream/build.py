@@ -106,9 +106,9 @@ def create_pipeline(
         ladder,
         form_expert=form_expert,
         max_message_bytes=settings.max_message_bytes - _ENVELOPE_BYTES,
-        score_share=settings.score_share if settings.scored else 0.0,
+        score_share=settings.probed_share,
         score_least=settings.score_least,
-        model_gain=settings.model_gain,
+        model_gain=settings.model_gain if settings.judged else 0.0,
         upgrades=upgrades and settings.needs_model,
         clock_kept=settings.delivery == "exactly_once",
         plausibility=settings.plausibility,
@@ -167,7 +167,7 @@ def create_ladder(
         rungs.append(
             LocalImputer(settings.model_repository, contracts, fixed_batch=settings.fixed_batch, trust=settings.trust)
         )
-    if settings.imputer == "gaussian" or (settings.needs_model and not settings.scored):
+    if settings.uses_forms and not settings.scored:
         rungs.append(ClosedFormImputer(settings.model_repository, models, trust=settings.trust))
     rungs.append(_WITHOUT_MODEL.get(settings.imputer, Interpolation)())
     return Ladder(

@@ -22,6 +22,7 @@ from glaim_stream.models.sealed import Trust
 from glaim_stream.validation import problems_of
 
 _ADDRESS = re.compile(r"(\w+://)?(\[[0-9A-Fa-f:.]+\]|[^\s:/,\[\]]+)(:\d{1,5})?")
+PROBED_SHARE = 0.05  # of the groups at a step, beside a network
 DEAD_LETTER_SUFFIX, LATE_SUFFIX, OUTAGE_SUFFIX = "-dlq", "-late", "-outages"
 
 
@@ -50,7 +51,7 @@ class Settings(BaseSettings):
         default="",
         description="compacted topic for the live accuracy of each group, such as imputation-quality; one for each "
         "output topic. Empty: none is published. With one, a rebuild reads half a window more, and the worker's user "
-        "needs rights on one topic more. It needs triton or local as imputer, and score_share above 0",
+        "needs rights on one topic more. It needs score_share above 0",
     )
     health_topic: str = Field(
         default="",
@@ -117,8 +118,8 @@ class Settings(BaseSettings):
     imputer: Literal["triton", "local", "gaussian", "interpolation", "last_value", "echo"] = Field(
         default="triton",
         description="first rung of the ladder. local: TorchScript in the worker. gaussian: the closed form in the "
-        "model's folder; beside triton and local it is an expert of the blend, or with score_share 0 the next rung. "
-        "echo: no imputation, for benchmarks",
+        "model's folder, without a network; beside triton and local, and with score_share, it is an expert of the "
+        "blend, else a rung. echo: no imputation, for benchmarks",
     )
     triton: str = Field(default="localhost:8001", description="host:port of Triton's gRPC endpoint")
     triton_tls: bool = Field(
@@ -187,13 +188,15 @@ class Settings(BaseSettings):
         description="publish readings that stand apart from all else in their window as uncertain, and fill no hole "
         "from them; false believes every reading. groups.yaml can switch it off for a sensor",
     )
-    score_share: float = Field(
-        default=0.05,
+    score_share: float | None = Field(
+        default=None,
         ge=0,
         le=1,
         description="share of the groups observed at a step whose known values are also hidden and imputed, at most 32 "
         "windows per model; model, closed form and baseline are blended according to these errors. A larger share "
-        "means more calls to the model but follows a drift sooner; 0 disables the blend and live accuracy",
+        "means more calls to the model but follows a drift sooner; 0 disables the blend, live accuracy and adaptive "
+        "intervals. Default: 0.05 with triton and local, and 0 with gaussian, which would take up to three times as "
+        "long",
     )
     score_least: int = Field(
         default=4,
@@ -511,14 +514,25 @@ class Settings(BaseSettings):
         return self.imputer in ("triton", "local")
 
     @property
+    def uses_forms(self) -> bool:
+        """Whether closed forms fill holes, alone or beside networks."""
+        return self.needs_model or self.imputer == "gaussian"
+
+    @property
+    def probed_share(self) -> float:
+        """Share of the groups that are probed at a step; 0 where nothing is, as there is only one expert."""
+        share = self.score_share if self.score_share is not None else PROBED_SHARE if self.needs_model else 0.0
+        return share if self.uses_forms else 0.0
+
+    @property
     def scored(self) -> bool:
-        """Whether probes are imputed and experts blended; without a model there is only one expert."""
-        return self.needs_model and self.score_share > 0
+        """Whether probes are imputed and experts blended."""
+        return self.probed_share > 0
 
     @property
     def judges_health(self) -> bool:
         """Whether the health of sensors is judged where a closed form has their habits."""
-        return bool(self.health_topic) and (self.needs_model or self.imputer == "gaussian")
+        return bool(self.health_topic) and self.uses_forms
 
     @property
     def remembers(self) -> bool:
@@ -528,7 +542,7 @@ class Settings(BaseSettings):
     @property
     def judged(self) -> bool:
         """Whether the model rests where it gains too little over the closed form."""
-        return self.scored and self.model_gain > 0
+        return self.scored and self.needs_model and self.model_gain > 0
 
     @property
     def compares_versions(self) -> bool:

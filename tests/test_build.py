@@ -16,6 +16,7 @@ from glaim_stream.errors import ContractError
 from glaim_stream.imputers.breaker import State
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.settings import read_settings
+from glaim_stream.windows.history import error_steps
 from tests.support import catalogue as catalogue_of
 from tests.support import contract
 
@@ -79,11 +80,20 @@ def test_without_probes_the_closed_form_is_a_rung(tmp_path: Path) -> None:
     assert rungs(imputer="triton", score_share=0) == ["triton", "gaussian", "interpolation"]
 
 
+def test_with_probes_interpolation_is_the_only_rung_below_a_closed_form_without_a_network(tmp_path: Path) -> None:
+    assert rungs(imputer="gaussian", model_repository=tmp_path, score_share=0.05) == ["interpolation"]
+
+
 @pytest.mark.parametrize(
-    ("imputer", "share", "expected"), [("local", 0.05, True), ("local", 0.0, False), ("gaussian", 0.05, False)]
-)
-def test_with_probes_the_closed_form_is_an_expert_beside_the_model(
-    imputer: str, share: float, expected: bool, catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ("imputer", "share", "expected"),
+    [
+        ("local", None, True), ("local", 0.05, True), ("local", 0.0, False),
+        ("gaussian", None, False), ("gaussian", 0.05, True), ("gaussian", 0.0, False),
+        ("interpolation", 0.05, False),
+    ],
+)  # fmt: skip
+def test_with_probes_the_closed_form_is_an_expert(
+    imputer: str, share: float | None, expected: bool, catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from glaim_stream import build
 
@@ -91,6 +101,27 @@ def test_with_probes_the_closed_form_is_an_expert_beside_the_model(
     settings = read_settings(catalogue=catalogue, model_repository=tmp_path, imputer=imputer, score_share=share)
     pipeline, _ = create_pipeline(settings)
     assert (pipeline.form_expert is not None) == expected
+    assert pipeline.scored == expected
+
+
+@pytest.mark.parametrize("imputer", ["local", "gaussian", "interpolation"])
+@pytest.mark.parametrize("share", [0.0, 0.05])
+@pytest.mark.parametrize("gain", [0.0, 0.1])
+@pytest.mark.parametrize("topic", ["", "quality"])
+def test_a_rebuild_reads_as_far_back_as_the_pipeline_looks(
+    imputer: str, share: float, gain: float, topic: str, catalogue: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    from glaim_stream import build
+
+    monkeypatch.setattr(build, "read_contracts", lambda settings, catalogue: {})
+    settings = read_settings(
+        catalogue=catalogue, model_repository=tmp_path, imputer=imputer, score_share=share, model_gain=gain,
+        quality_topic=topic,
+    )  # fmt: skip
+    pipeline, _ = create_pipeline(settings, quality=True)
+    read = error_steps(scored=settings.scored, judged=settings.judged, quality=settings.quality)
+    assert pipeline.error_steps == read
 
 
 def test_only_a_rung_served_by_triton_can_be_checked(tmp_path: Path) -> None:

@@ -9,9 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from glaim_stream.build import ServedRung, create_pipeline
+from glaim_stream.build import ServedRung, closed_forms_of, create_pipeline
 from glaim_stream.errors import SettingsError
-from glaim_stream.imputers.closed_form import ClosedFormImputer
 from glaim_stream.kafka.ranges import Range, read_range, reader
 from glaim_stream.kafka.topics import ensure_topic
 from glaim_stream.output.messages import Publisher
@@ -133,8 +132,9 @@ async def _running(
         for rung in ladder.rungs:
             if isinstance(rung, ServedRung):
                 await rung.check()  # rows of the wrong model are worse than none
-            if isinstance(rung, ClosedFormImputer) and settings.imputer == rung.name:
-                rung.require_forms()  # a worker may still get one; a replay would interpolate to its end
+        forms = closed_forms_of(pipeline, ladder) if settings.imputer == "gaussian" else None
+        if forms is not None:
+            forms.require_forms()  # a worker may still get one; a replay would interpolate to its end
         rejects = stack.enter_context(RejectFile(target.rejects)) if target.rejects is not None else None
         outages = stack.enter_context(OutageFile(target.outages)) if target.outages is not None else None
         sink: Publisher

@@ -169,6 +169,14 @@ def test_rows_that_are_all_rejected_are_no_success(folder: Path) -> None:
     assert "error: no row came out" in done.stderr
 
 
+@pytest.mark.parametrize("share", ["0", "0.05"])
+def test_a_replay_by_closed_forms_needs_one_of_every_model(share: str, folder: Path) -> None:
+    arguments = ["replay", "good.csv", *GROUPED, "--imputer", "gaussian", "--out", "rows.csv"]
+    done = call(*arguments, environment={"GLAIM_SCORE_SHARE": share})
+    assert done.returncode == 2
+    assert "expected the closed form model_repo/pump/gaussian.npz, found none" in done.stderr
+
+
 def test_a_replay_writes_one_row_for_each_cell_unless_told_otherwise(folder: Path) -> None:
     text = (folder / "good.csv").read_text().replace("00:30:00,2,", "00:30:00,,")
     (folder / "hole.csv").write_text(text)

@@ -245,6 +245,11 @@ _CHANGES: dict[str, Values] = {
         "worker": {"imputer": "local", "image": {"repository": "glaim-stream/training"}},
     },
     "no model": {"triton": {"enabled": False}, "worker": {"imputer": "interpolation"}},
+    "closed forms with probes": {
+        "triton": {"enabled": False},
+        "worker": {"imputer": "gaussian", "scoreShare": 0.05},
+        "kafka": {"qualityTopic": "imputation-quality"},
+    },
     "the page": {
         "page": {"enabled": True, "existingSecret": "page", "tokenKey": "viewers", "names": ["plant.example", "page"]},
         "networkPolicy": {"pageFrom": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}]},

@@ -61,11 +61,27 @@ def test_every_setting_of_the_worker_has_a_value_in_the_chart(chart: Chart) -> N
     names = set(variables_of(chart.render(merged(MATRIX["mutual TLS"], SECURED))))
     names |= set(variables_of(chart.render(ALL_SECURED_BY_TOKEN)))
     names |= set(variables_of(chart.render(MATRIX["the page"])))
+    names |= set(variables_of(chart.render(MATRIX["closed forms with probes"])))
     names |= set(variables_of(chart.render(MATRIX["metrics by mutual TLS"])))
     # Secrets are files in the chart.
     secrets = {"GLAIM_SASL_PASSWORD", "GLAIM_PAGE_TOKEN"}
     missing = {f"GLAIM_{field.upper()}" for field in Settings.model_fields} - names - secrets
     assert not missing, "give it a value in values.yaml and a line in _environment.tpl"
+
+
+@pytest.mark.parametrize(
+    ("worker", "share"),
+    [
+        ({}, 0.05), ({"imputer": "gaussian"}, 0.0), ({"imputer": "gaussian", "scoreShare": 0.1}, 0.1),
+        ({"scoreShare": 0}, 0.0),
+    ],
+)  # fmt: skip
+def test_the_share_of_probes_follows_the_imputer_unless_it_is_given(
+    chart: Chart, worker: dict[str, object], share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    triton = {"enabled": "imputer" not in worker}
+    objects = chart.render(merged(SMALLEST, {"triton": triton, "worker": worker}))
+    assert from_pod(objects, monkeypatch).probed_share == share
 
 
 @pytest.mark.parametrize(("grace_s", "own_s"), [(60, 55), (30, 25), (5, 1)])

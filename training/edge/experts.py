@@ -23,7 +23,7 @@ from glaim_stream.blend.scores import WITHOUT_FORM, Expert, ModelScores
 from glaim_stream.blend.scores import Answers as ProbeAnswers
 from glaim_stream.catalogue import Model
 from glaim_stream.imputers.baselines import interpolation_at
-from glaim_stream.settings import Settings
+from glaim_stream.settings import PROBED_SHARE, Settings
 from glaim_stream.windows.history import HORIZON
 from glaim_stream.windows.holes import Rules
 from glaim_stream.windows.probes import Prober, Probes, Sampling, age_class, joined, places
@@ -47,7 +47,6 @@ class Weights(Protocol):
 
 REVISE_AFTER = int(Model.model_fields["revise_after"].default)
 MAX_GAP = int(Model.model_fields["max_gap"].default)
-_SCORE_SHARE = float(Settings.model_fields["score_share"].default)
 _SCORE_LEAST = int(Settings.model_fields["score_least"].default)
 
 
@@ -114,7 +113,7 @@ def _probes(
     rings = Rings(sensors, window, 1, mean=False)
     row_of_group = rings.rows(np.arange(groups, dtype=np.int32))
     rules = Rules(window, REVISE_AFTER, MAX_GAP, step_ms=1, model_index=0)
-    prober = Prober(rings, rules, Sampling(_SCORE_SHARE, _SCORE_LEAST, names))
+    prober = Prober(rings, rules, Sampling(PROBED_SHARE, _SCORE_LEAST, names))
     needed = np.zeros(rows, np.bool_)
     for step in wanted.tolist():
         needed[max(window - 1, first, step - HORIZON) : step] = True

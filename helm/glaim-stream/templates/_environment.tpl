@@ -62,8 +62,10 @@ as floats and would write a million as 1e+06.
   value: {{ .Values.triton.client.breakerRestSeconds | quote }}
 - name: GLAIM_FALLBACK_LOCAL
   value: {{ .Values.worker.fallbackLocal | quote }}
+{{- if not (kindIs "invalid" .Values.worker.scoreShare) }}
 - name: GLAIM_SCORE_SHARE
   value: {{ .Values.worker.scoreShare | quote }}
+{{- end }}
 - name: GLAIM_SCORE_LEAST
   value: {{ .Values.worker.scoreLeast | int64 | quote }}
 - name: GLAIM_MODEL_GAIN
