@@ -277,7 +277,7 @@ def of_factors(values: Doubles, count: int) -> tuple[Fill, int]:
 
 def interpolate(values: Doubles, observed: Bools, newest: int) -> Doubles:
     """Straight lines between readings."""
-    return np.asarray(interpolated(values, observed)[0][:, :, -newest:], np.float64)
+    return np.asarray(interpolated(values, observed, newest=newest)[0], np.float64)
 
 
 def carry(values: Doubles, observed: Bools, newest: int) -> Doubles:

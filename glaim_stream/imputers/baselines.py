@@ -28,7 +28,9 @@ def last_value(values: Floats, observed: Bools) -> Floats:
     return np.where(left >= 0, carried, values.dtype.type(np.nan))
 
 
-def interpolation(values: Floats, observed: Bools, directions: Bools | None = None) -> Floats:
+def interpolation(
+    values: Floats, observed: Bools, directions: Bools | None = None, *, newest: int | None = None
+) -> Floats:
     """Interpolate linearly between the two neighbouring observations of each sensor.
 
     The first observation is carried back to the steps before it, the last one forward to the steps after it.
@@ -37,16 +39,18 @@ def interpolation(values: Floats, observed: Bools, directions: Bools | None = No
         values: floats [..., C, T], sensor units; ignored where not observed.
         observed: bool [..., C, T], True where a reading arrived.
         directions: bool [C], sensors in degrees, which are filled along the shorter arc; None: there are none.
+        newest: number of the last steps to return; None: all T.
 
     Returns:
-        Floats [..., C, T]; NaN for a sensor without any observation. Observed cells unchanged.
+        Floats [..., C, newest]; NaN for a sensor without any observation. Observed cells unchanged.
 
     Source: the interpolation candidate of PriEmb (GLAIM, appendix), with one-sided ends.
     """
     steps = observed.shape[-1]
-    left = _left_neighbour(observed)
-    right = steps - 1 - _left_neighbour(observed[..., ::-1])[..., ::-1]  # == steps where there is none
-    return _line(values, left, right, np.arange(steps), None if directions is None else directions[:, None])
+    first = 0 if newest is None else steps - newest
+    left = _left_neighbour(observed)[..., first:]
+    right = steps - 1 - _left_neighbour(observed[..., first:][..., ::-1])[..., ::-1]
+    return _line(values, left, right, np.arange(first, steps), None if directions is None else directions[:, None])
 
 
 def interpolation_at(values: Floats, observed: Bools, at: NDArray[np.int64], directions: Bools | None = None) -> Floats:

@@ -80,6 +80,7 @@ class Centred:
         beyond = self.beyond[: len(windows)]
         if beyond.any():
             turning = None if windows.directions is None else np.broadcast_to(windows.directions, beyond.shape)[beyond]
-            line, how = interpolated(windows.values[beyond], windows.observed[beyond], turning)
-            values[beyond], method[beyond] = line[:, -windows.steps :], how[:, -windows.steps :]
+            values[beyond], method[beyond] = interpolated(
+                windows.values[beyond], windows.observed[beyond], turning, newest=windows.steps
+            )
         return Imputed(values, method, [version] * len(windows))

@@ -193,8 +193,8 @@ def _imputed(form: ClosedForm, windows: Windows) -> Imputed:
     method[:, :, ~asked] = Method.NONE
     rows = np.flatnonzero(~(known | ~asked).all(axis=(1, 2)))
     if len(rows):
-        of_rows = interpolated(windows.values[rows], windows.observed[rows], are(form.kinds, Kind.ANGLE))
-        line, how = (each[..., -steps:] for each in of_rows)
+        turning = are(form.kinds, Kind.ANGLE)
+        line, how = interpolated(windows.values[rows], windows.observed[rows], turning, newest=steps)
         values = values.copy()
         declined = ~known[rows] & asked
         values[rows] = np.where(declined, line, values[rows])

@@ -17,7 +17,8 @@ class Interpolation:
 
     async def impute(self, windows: Windows) -> Imputed:
         """See Rung."""
-        return _newest(windows, *interpolated(windows.values, windows.observed, windows.directions))
+        line, how = interpolated(windows.values, windows.observed, windows.directions, newest=windows.steps)
+        return Imputed(line, how, [""] * len(windows))
 
     async def close(self) -> None:
         """Nothing to release."""
@@ -51,15 +52,24 @@ class Echo:
 
 
 def interpolated(
-    values: NDArray[np.float64], observed: NDArray[np.bool_], directions: NDArray[np.bool_] | None = None
+    values: NDArray[np.float64],
+    observed: NDArray[np.bool_],
+    directions: NDArray[np.bool_] | None = None,
+    *,
+    newest: int | None = None,
 ) -> tuple[np.ndarray, NDArray[np.int8]]:
-    """Interpolated values [..., C, T] and the method of each: last value where no observation follows.
+    """Interpolated values [..., C, newest] and the method of each: last value where no observation follows.
 
-    `directions` are the sensors [C] in degrees, None if there are none.
+    Args:
+        values: [..., C, T], sensor units.
+        observed: bool [..., C, T].
+        directions: bool [C], sensors in degrees; None: there are none.
+        newest: number of the last steps to fill; None: all T.
     """
-    no_right = ~np.logical_or.accumulate(observed[..., ::-1], axis=-1)[..., ::-1]
+    first = 0 if newest is None else observed.shape[-1] - newest
+    no_right = ~np.logical_or.accumulate(observed[..., first:][..., ::-1], axis=-1)[..., ::-1]
     method = np.where(no_right, np.int8(Method.LAST_VALUE), np.int8(Method.INTERPOLATION))
-    return interpolation(values, observed, directions), method
+    return interpolation(values, observed, directions, newest=newest), method
 
 
 def _newest(windows: Windows, values: np.ndarray, method: np.ndarray) -> Imputed:

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from glaim_stream.imputers.baselines import interpolation, interpolation_at, last_value
 from glaim_stream.imputers.protocol import Windows
-from glaim_stream.imputers.simple import Echo, Interpolation, LastValue
+from glaim_stream.imputers.simple import Echo, Interpolation, LastValue, interpolated
 from glaim_stream.records import Method
 
 N = np.nan
@@ -56,6 +56,23 @@ def test_a_single_interpolated_cell_equals_the_cell_of_the_whole_row(
         single = interpolation_at(values, observed, at, directions)
     assert single.dtype == np.float32
     assert single.tobytes() == whole.tobytes()
+
+
+@given(
+    arrays(np.float32, (4, 3, 6), elements=st.floats(allow_nan=False, allow_infinity=False, width=32)),
+    arrays(np.bool_, (4, 3, 6)),
+    st.integers(1, 6),
+    st.none() | arrays(np.bool_, 3),
+)
+def test_the_newest_steps_are_those_of_the_whole_window(
+    values: np.ndarray, observed: np.ndarray, newest: int, directions: np.ndarray | None
+) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        whole, methods = interpolated(values, observed, directions)
+        found, method = interpolated(values, observed, directions, newest=newest)
+    assert found.dtype == np.float32
+    assert found.tobytes() == whole[..., -newest:].tobytes()
+    assert method.tobytes() == methods[..., -newest:].tobytes()
 
 
 @pytest.mark.parametrize(
