@@ -117,6 +117,7 @@ def create_pipeline(
         habits=HabitsSource(closed_forms).of if settings.judges_health and closed_forms is not None else None,
         shadow=compared.impute_by_other if shadow and settings.compares_versions and compared is not None else None,
         shadow_windows=settings.triton_batch,
+        networks=list(contracts) if settings.needs_model else [],
         budget=settings.budget,
     ), ladder
 

@@ -44,7 +44,7 @@ score_error = Counter(
 )
 score_questions = Counter(
     "glaim_score_questions",
-    "Hidden observations that the model imputed",
+    "Hidden observations that all methods imputed",
     ["model", "sensor", "position"],
 )
 # Two versions of a network on the same hidden readings; one's errors beside the other's are in each other's series.

@@ -104,6 +104,17 @@ def test_with_probes_the_closed_form_is_an_expert(
     assert pipeline.scored == expected
 
 
+@pytest.mark.parametrize(("imputer", "expected"), [("triton", ["m"]), ("gaussian", []), ("interpolation", [])])
+def test_a_network_serves_a_model_with_a_contract_where_the_imputer_is_one(
+    imputer: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from glaim_stream import build
+
+    monkeypatch.setattr(build, "read_contracts", lambda settings, catalogue: {"m": contract(2, window=6)})
+    settings = read_settings(model_repository=tmp_path, imputer=imputer)
+    assert create_pipeline(settings, catalogue_of(sensors=2))[0].networks == expected
+
+
 @pytest.mark.parametrize("imputer", ["local", "gaussian", "interpolation"])
 @pytest.mark.parametrize("share", [0.0, 0.05])
 @pytest.mark.parametrize("gain", [0.0, 0.1])

@@ -71,24 +71,23 @@ def asked(
     return Asked(probes, answers, blended, lower, upper)
 
 
-def count_accuracy(model: str, sensor_ids: Sequence[str], given: Asked) -> None:
-    """Add the errors on probes that the model answered, and count the intervals that hold the true value.
+def count_accuracy(model: str, sensor_ids: Sequence[str], given: Asked, *, network: bool = True) -> None:
+    """Add the errors on probes that all methods answered, and count the intervals that hold the true value.
 
     Args:
         model: its name.
         sensor_ids: of its sensors, by row.
         given: the probes.
+        network: a network serves it; while that is away, no probe counts.
     """
     answers, blended = given.answers, given.blended
     experts = list(Expert)[: answers.values.shape[1]]
-    answered = np.isfinite(answers.values[:, Expert.MODEL])
-    if Expert.GAUSSIAN in experts:
-        by_form = np.isfinite(answers.values[:, Expert.GAUSSIAN])
-        if by_form.any():  # the errors of all methods must be those of the same probes
-            answered &= by_form
-        else:
-            experts.remove(Expert.GAUSSIAN)
-    known = np.flatnonzero(answered)
+    if not network:
+        experts.remove(Expert.MODEL)
+    if Expert.GAUSSIAN in experts and not np.isfinite(answers.values[:, Expert.GAUSSIAN]).any():
+        experts.remove(Expert.GAUSSIAN)
+    # The errors of all methods must be those of the same probes.
+    known = np.flatnonzero(np.isfinite(answers.values[:, experts]).all(axis=1))
     if len(known) == 0:
         return
     truth = given.probes.truth[known]

@@ -6,7 +6,7 @@ The worker feeds it records as they arrive and a replay feeds it records of a fi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +68,7 @@ class Pipeline:
         habits: Callable[[str], LiveHabits | None] | None = None,
         shadow: OtherVersion | None = None,
         shadow_windows: int = 64,
+        networks: Collection[str] | None = None,
         budget: Budget = DEFAULT,
     ) -> None:
         """Build the pipeline.
@@ -96,6 +97,8 @@ class Pipeline:
             shadow: imputes the probes by another version of the network, for comparison (glaim_stream.pipeline.shadow);
                 None: no version is compared. Not used where `score_share` is 0.
             shadow_windows: most windows of one such call.
+            networks: names of the models that a network serves; None: all. Live accuracy of the others has no errors
+                of a network (glaim_stream.pipeline.accuracy).
             budget: limits of decoding.
 
         Raises:
@@ -104,7 +107,7 @@ class Pipeline:
         for model in catalogue.models:
             if model.name in contracts:
                 model.require_contract(contracts[model.name])
-        self.catalogue, self.contracts = catalogue, contracts
+        self.catalogue, self.contracts, self.networks = catalogue, contracts, networks
         self.scored = score_share > 0
         self.form_expert = form_expert if self.scored else None
         self._model_gain = model_gain if self.form_expert is not None else 0.0
@@ -126,7 +129,7 @@ class Pipeline:
         if shadow is not None and self.scored:
             compared = Shadow(catalogue, self.tables, shadow, most=shadow_windows)
         self._settling = Settling(
-            catalogue, self.tables, self._versions, self.scored, adaptive_intervals, upgrades, compared
+            catalogue, self.tables, self._versions, self.scored, adaptive_intervals, upgrades, compared, networks
         )
 
     def windows(self) -> PartitionWindows:

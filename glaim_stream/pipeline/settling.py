@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -39,6 +39,7 @@ class Settling:
     adaptive: intervals follow recent errors.
     upgrades: finals of a lower rung are remembered, to be filled again.
     shadow: scores another version of the network; None: nothing does.
+    networks: names of the models that a network serves; None: all.
     """
 
     catalogue: Catalogue
@@ -48,6 +49,7 @@ class Settling:
     adaptive: bool
     upgrades: bool
     shadow: Shadow | None = None
+    networks: Collection[str] | None = None
 
     def settle(
         self, scores: PartitionScores, answers: Sequence[Answer], *, again: bool = False
@@ -140,7 +142,8 @@ class Settling:
         of_version = self.tables.for_version(answer.model_index, version)
         given = asked(of_version, probes, questions, mixed, deviation, half, answer.probe_limits, answer.kinds)
         if not again:
-            count_accuracy(model.name, model.sensor_ids, given)
+            network = self.networks is None or model.name in self.networks
+            count_accuracy(model.name, model.sensor_ids, given, network=network)
         if scores.quality is not None:
             scores.quality.models[answer.model_index].add_probes(hidden_cells(given))
 

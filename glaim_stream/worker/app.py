@@ -79,7 +79,10 @@ def create_app(
     )
     unsure = [rung.name for rung in ladder.rungs[:-1]]  # the last one needs nothing but the window
     unsure += [pipeline.form_expert.name] if pipeline.form_expert else []
-    create_series(pipeline.catalogue, pipeline.contracts, unsure, scored=pipeline.scored, quality=settings.quality)
+    create_series(
+        pipeline.catalogue, pipeline.contracts, unsure, scored=pipeline.scored, quality=settings.quality,
+        networks=pipeline.networks,
+    )  # fmt: skip
     show_expiry(settings)
     app = WorkerApp(
         settings.consumer_group,

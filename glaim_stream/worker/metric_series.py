@@ -6,7 +6,7 @@ of a cause would never fire, and a panel would stay empty while nothing fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from itertools import product
 
@@ -21,9 +21,7 @@ from glaim_stream.quality.cells import Source
 from glaim_stream.vocabulary import GAP_AGE_NAMES, Method
 from glaim_stream.windows.probes import Place
 
-SCORED_METHODS = ("model", "baseline", "blend")
-WEIGHTED = ("model", "baseline")
-COMPARED = ("model", "baseline", "published")
+EXPERTS = ("model", "baseline")  # the series of a closed form begin with its first answer
 
 
 def create_series(
@@ -33,6 +31,7 @@ def create_series(
     *,
     scored: bool,
     quality: bool = False,
+    networks: Collection[str] | None = None,
 ) -> None:
     """Start every series of one worker at 0.
 
@@ -42,6 +41,7 @@ def create_series(
         rungs: names of the ladder's imputers that may be unavailable.
         scored: whether probe windows are imputed, which measures live accuracy.
         quality: whether live accuracy is published as records too.
+        networks: names of the models that a network serves; None: all.
     """
     metrics.build_info.labels(_program_version()).set(1)
     for cause in DeadLetterCause:
@@ -79,28 +79,29 @@ def create_series(
                 metrics.contract_reads.labels(model.name, outcome)
             for outcome in ("absent", "refused"):
                 metrics.unusable_contracts.labels(model.name, outcome)
+        experts = EXPERTS if networks is None or model.name in networks else EXPERTS[1:]
         if quality:
-            _create_quality_series(model.name)
+            _create_quality_series(model.name, experts)
         for outcome in ("scored", "failed", "skipped") if scored else ():
             metrics.shadow_windows.labels(model.name, outcome)
         for place in Place if scored else ():
-            _create_score_series(model.name, model.sensor_ids, place.name.lower())
+            _create_score_series(model.name, model.sensor_ids, place.name.lower(), experts)
 
 
-def _create_score_series(model: str, sensors: Iterable[str], position: str) -> None:
+def _create_score_series(model: str, sensors: Iterable[str], position: str, experts: Sequence[str]) -> None:
     for sensor in sensors:
         metrics.score_questions.labels(model, sensor, position)
-        for method in SCORED_METHODS:
+        for method in (*experts, "blend"):
             metrics.score_error.labels(model, sensor, method, position)
-    for method in WEIGHTED:
+    for method in experts:
         metrics.expert_weight.labels(model, method, position)
     metrics.score_intervals.labels(model, position)
     metrics.score_intervals_holding.labels(model, position)
 
 
-def _create_quality_series(model: str) -> None:
+def _create_quality_series(model: str, experts: Sequence[str]) -> None:
     for age in GAP_AGE_NAMES:
-        for method in COMPARED:
+        for method in (*experts, "published"):
             metrics.quality_compared.labels(model, method, age)
             metrics.quality_scaled_error.labels(model, method, age)
         for source, place in product(Source, Place):

@@ -17,6 +17,7 @@ from glaim_stream.pipeline.row_counts import count_rows
 from glaim_stream.records import Method, Rows
 from glaim_stream.vocabulary import GAP_AGE_NAMES, Status
 from glaim_stream.worker.metric_series import create_series
+from tests.support import catalogue as catalogue_of
 
 
 def value(name: str, **labels: str) -> float | None:
@@ -43,6 +44,18 @@ def test_every_cause_method_and_sensor_has_a_series_at_startup() -> None:
     assert value("glaim_form_reads_total", model="plant-pump", outcome="refused") is not None
     assert value("glaim_model_info", model="plant-pump", version="1") == 1
     assert value("glaim_build_info", version=version("glaim-stream")) == 1
+
+
+def test_a_model_without_a_network_has_no_series_of_one() -> None:
+    rules = catalogue_of(sensors=1)
+    rules = rules.model_copy(update={"models": [rules.models[0].model_copy(update={"name": "formless"})]})
+    create_series(rules, {}, [], scored=True, quality=True, networks=[])
+    key = {"model": "formless", "sensor": "s0", "position": "edge"}
+    found = [value("glaim_score_error_total", method=method, **key) for method in ("model", "baseline", "blend")]
+    assert found == [None, 0, 0]
+    compared = {"model": "formless", "gap_age": GAP_AGE_NAMES[0]}
+    assert value("glaim_quality_compared_total", method="model", **compared) is None
+    assert value("glaim_quality_compared_total", method="published", **compared) == 0
 
 
 MATCHED = re.compile(r'\b(glaim_\w+)\{(\w+)(=~?)"([^"]*)"\}')

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -77,11 +77,19 @@ def records(steps: int, *, groups: int = 3, constant: bool = True) -> list[Recor
 
 
 def pipeline_of(
-    imputer: Imputer, form: Form | None, share: float = 1.0, gain: float = 0.0, kind: type[Pipeline] = Pipeline
+    imputer: Imputer,
+    form: Form | None,
+    share: float = 1.0,
+    gain: float = 0.0,
+    kind: type[Pipeline] = Pipeline,
+    networks: Collection[str] | None = None,
 ) -> Pipeline:
     contracts = {"m": contract(4, window=12, residual_quantiles=QUANTILES)}
     expert = None if form is None else FormExpert(form)
-    return kind(RULES, contracts, imputer, form_expert=expert, score_share=share, model_gain=gain, upgrades=True)
+    return kind(
+        RULES, contracts, imputer, form_expert=expert, score_share=share, model_gain=gain, upgrades=True,
+        networks=networks,
+    )  # fmt: skip
 
 
 async def rows_of(pipeline: Pipeline, topic: list[Record], batch: int = 50, *, told: bool = True) -> Rows:

@@ -229,22 +229,40 @@ def test_a_rebuilt_partition_has_the_same_weights_to_the_bit() -> None:
     assert np.array_equal(*weights)
 
 
+def counted() -> np.ndarray:
+    """The errors of model, closed form and baseline on the probes of a sensor, and the number of these probes."""
+    key = {"model": "m", "sensor": "s2", "position": "edge"}
+    samples = [("glaim_score_error_total", {"method": method}) for method in ("model", "gaussian", "baseline")]
+    samples.append(("glaim_score_questions_total", {}))
+    return np.array([REGISTRY.get_sample_value(name, key | label) or 0.0 for name, label in samples])
+
+
 async def test_errors_and_bands_of_the_form_are_counted_on_the_probes_that_it_answered() -> None:
-    def sample(name: str, **labels: str) -> float:
-        return REGISTRY.get_sample_value(name, {"model": "m", **labels}) or 0.0
-
-    def counted() -> np.ndarray:
-        key = {"sensor": "s2", "position": "edge"}
-        errors = [sample("glaim_score_error_total", method=method, **key) for method in ("model", "gaussian")]
-        return np.array([*errors, sample("glaim_score_questions_total", **key)])
-
     form = Form(Offset(-60.0))
     before = counted()
     await rows_of(pipeline_of(Offset(20.0), form), records(200))
-    model, gaussian, questions = counted() - before
+    model, gaussian, _, questions = counted() - before
     assert questions > 20
     assert gaussian > 1.5 * model > 0
     form.declines, before = True, counted()
     await rows_of(pipeline_of(Offset(20.0), form), records(200))
-    model, gaussian, questions = counted() - before
+    model, gaussian, _, questions = counted() - before
     assert (gaussian, questions > 20, model > 0) == (0, True, True)
+
+
+async def test_without_a_network_the_errors_of_form_and_baseline_are_counted() -> None:
+    before = counted()
+    await rows_of(pipeline_of(Interpolation(), Form(Offset(-60.0)), networks=[]), records(200))
+    model, gaussian, baseline, questions = counted() - before
+    assert (model, questions > 20, gaussian > 0, baseline > 0) == (0, True, True, True)
+    before = counted()
+    await rows_of(pipeline_of(Interpolation(), None, networks=[]), records(200))
+    model, gaussian, baseline, questions = counted() - before
+    assert (model, gaussian, questions > 20, baseline > 0) == (0, 0, True, True), "no form has come yet"
+
+
+async def test_while_a_network_is_away_no_error_is_counted() -> None:
+    """The errors of all methods are divided by the same number, so a method must not miss some of them."""
+    before = counted()
+    await rows_of(pipeline_of(Interpolation(), Form(Offset(-60.0)), networks=["m"]), records(200))
+    assert (counted() == before).all()
