@@ -36,7 +36,8 @@ def test_the_constants_are_measured_results() -> None:
     assert isinstance(wire["output"], list)
     assert {shape: wire["bytes_a_reading"][shape] for shape in sizing.BYTES_A_READING} == sizing.BYTES_A_READING
     assert tuple((line["rows_a_message"], line["bytes_a_row"]) for line in wire["output"]) == sizing.BYTES_A_ROW
-    shares = measured("scores")[-1]["shares"]
+    with_network = [each for each in measured("scores") if "gaussian" not in str(each["command"])]
+    shares = with_network[-1]["shares"]
     assert isinstance(shares, list)
     core_s_per_window = (shares[-1]["cpu_s"] - shares[0]["cpu_s"]) / shares[-1]["side_windows"]
     assert pytest.approx(core_s_per_window) == sizing.WINDOW_CORE_S
