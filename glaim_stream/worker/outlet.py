@@ -83,19 +83,16 @@ class ExactlyOnce:
         """
         self._publisher = publisher
         self._continue_from = continue_from
-        self._oldest_offset: int | None = None  # that was delivered; counts while nothing is committed
 
     async def begin(self, first_offset: int, seeks: int) -> tuple[int, int]:
         """See Outlet.
 
         The consumer may have fetched its position before the last owner's commit was visible, so the commit is read
-        after that owner is fenced, and the consumer goes there. Where nothing is committed, it goes to the first batch
-        that was delivered, which may have been dropped since.
+        after that owner is fenced, and the consumer goes there. Where nothing is committed, it goes to the beginning:
+        batches before the one at hand may have been dropped in a rebalance.
         """
-        if self._oldest_offset is None or first_offset < self._oldest_offset:
-            self._oldest_offset = first_offset
         committed = await self._publisher.begin()
-        start = self._oldest_offset if committed is None else committed
+        start = 0 if committed is None else committed
         self._publisher.once_from = start
         log.info("%s: exactly once from offset %d", self._publisher.transactional_id, start)
         if start == first_offset:

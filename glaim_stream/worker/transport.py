@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import Any, cast
 
@@ -39,6 +40,7 @@ log = logging.getLogger(__name__)
 _RECENTLY_S = 1.0
 _REFUSED_PAUSE_S, _REFUSED_QUIET_S = 2.0, 10.0  # between two fetches without a right, and two log lines about it
 _NEWER_S = 0.005  # a broker answers a fetch within about 1 ms where it has records
+_RESET_S = 1.0
 _SEEK_SHARE = 0.75  # of Faust's patience with a seek
 
 
@@ -105,6 +107,25 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         assignment = self._ensure_consumer()._subscription.subscription.assignment
         offsets = {} if assignment is None else assignment.all_consumed_offsets()
         return {TP(tp.topic, tp.partition): each.offset for tp, each in offsets.items()}
+
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        """Seek the assigned partitions to their commits, and those without one to their beginning.
+
+        aiokafka leaves the latter where they are. What a poll took of them during a rebalance, and Faust dropped, would
+        never be delivered.
+        """
+        offsets: Mapping[TP, int] = await self.call_thread(self._seek_to_committed)
+        return offsets
+
+    async def _seek_to_committed(self) -> Mapping[TP, int]:
+        consumer = self._ensure_consumer()
+        offsets: Mapping[TP, int] = await consumer.seek_to_committed()
+        left = {tp for tp, offset in offsets.items() if not offset} & consumer.assignment()
+        if left:
+            # It waits for the leaders of these partitions, and one may be away. They are sought without the wait too.
+            with suppress(TimeoutError):
+                await asyncio.wait_for(consumer.seek_to_beginning(*left), _RESET_S)
+        return offsets
 
     async def confirm(self, tp: TP) -> bool | None:
         """Whether the group's coordinator says, now, that a partition is ours; None when it does not answer."""
@@ -276,6 +297,9 @@ class Consumer(driver.Consumer):
                 continue
             self.app.monitor.track_tp_end_offset(tp, self.highwater(tp))
             for part in bounded(batch):
+                # Faust drops a part of an earlier generation; the parts after it must not be delivered without it.
+                if not self.flow_active or self.app.consumer_generation_id != generation:
+                    return
                 yield tp, self._batch_message(tp, part)
         positions = cast(ConsumerThread, self._thread).positions()
         self._read_to = {tp: offset for tp, offset in positions.items() if tp not in left_out}

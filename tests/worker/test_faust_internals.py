@@ -140,7 +140,7 @@ def overridden(ours: type, theirs: type) -> Iterator[str]:
         (
             transport.ConsumerThread,
             driver.AIOKafkaConsumerThread,
-            {"_commit", "_create_worker_consumer", "_fetch_records"},
+            {"_commit", "_create_worker_consumer", "_fetch_records", "seek_to_committed"},
         ),
         (batches.BatchSchema, faust.Schema, {"compile"}),
     ],

@@ -42,3 +42,21 @@ async def test_a_batch_that_was_dropped_before_the_first_commit_is_read_again(
     assert await outlet.begin(5, 2) == (start, 2 if start == 5 else 9)
     assert moved_to == ([] if start == 5 else [start])
     assert publisher.once_from == start
+
+
+@pytest.mark.parametrize(("first", "moves"), [(0, []), (500, [0])])
+async def test_without_a_commit_a_partition_begins_at_its_beginning_whatever_is_delivered_first(
+    first: int, moves: list[int]
+) -> None:
+    """In a rebalance the first batches may be dropped, and only the next one be delivered."""
+    moved_to: list[int] = []
+
+    def continue_from(offset: int) -> int:
+        moved_to.append(offset)
+        return 1
+
+    publisher = Publisher(None)
+    publisher.failures = 0
+    outlet = ExactlyOnce(cast(TransactionalPublisher, cast(Any, publisher)), continue_from)
+    start, _ = await outlet.begin(first, 0)
+    assert (start, moved_to, publisher.once_from) == (0, moves, 0)

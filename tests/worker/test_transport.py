@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from aiokafka.consumer.subscription_state import SubscriptionState
@@ -240,6 +240,48 @@ async def test_a_rebalance_during_a_poll_ends_it() -> None:
         assert found == [ONE], change
 
 
+async def test_a_rebalance_between_two_parts_of_a_batch_ends_the_poll() -> None:
+    """Faust drops a part of the old generation, so the part after it must not come with the new one."""
+    poll = Poll({TopicPartition("in", 1): polled(3, 4, value=bytes(MAX_BATCH_BYTES))})
+    found = []
+    async for _, message in poll.getmany(2.5):
+        found.append(message.offset)
+        poll.app.consumer_generation_id += 1
+    assert found == [3]
+
+
+async def test_partitions_without_a_commit_are_sought_to_their_beginning() -> None:
+    """The client moves only those with one, and a poll that was dropped would never be delivered."""
+    three, gone = TP("in", 3), TP("in", 4)
+
+    class Client:
+        committed: ClassVar = {ONE: 7, TWO: None, three: 0, gone: None}
+        begun: ClassVar[list[TP]] = []
+        leaders = True
+
+        async def seek_to_committed(self) -> Mapping[TP, int | None]:
+            return self.committed
+
+        async def seek_to_beginning(self, *partitions: TP) -> None:
+            self.begun += partitions
+            if not self.leaders:
+                await asyncio.Event().wait()
+
+        def assignment(self) -> set[TP]:
+            return {ONE, TWO, three}
+
+    it = thread()
+    it.broker = client = Client()  # type: ignore[assignment]
+    assert await it.seek_to_committed() == client.committed
+    assert set(client.begun) == {TWO, three}
+    client.leaders = False
+    async with asyncio.timeout(30):
+        assert await it.seek_to_committed() == client.committed
+    client.committed = {ONE: 7}
+    assert await it.seek_to_committed() == {ONE: 7}
+    assert len(client.begun) == 4
+
+
 # Commits
 
 
@@ -270,6 +312,7 @@ class Thread:
     _consumer: Any = None
 
     commit = transport.ConsumerThread._commit
+    seek_to_committed = transport.ConsumerThread._seek_to_committed
     stay = transport.ConsumerThread.stay
     _polled = transport.ConsumerThread._polled
 
