@@ -277,14 +277,17 @@ class Consumer(driver.Consumer):
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, Message]]:  # noqa: ASYNC109  Faust names it
         """Yield the records of a poll, as messages whose values are Batches."""
         await self._seek_before_poll()
-        records, active = await self._wait_next_records(timeout)
         generation = self.app.consumer_generation_id
+        records, active = await self._wait_next_records(timeout)
         if records is None or self.should_stop:
             return
-        if not self.flow_active:
+        if not self.flow_active or self.app.consumer_generation_id != generation:  # these may be of the old assignment
             try:
                 await self.perform_seek()
-            except Exception as error:  # the group is rebalancing; Faust seeks again before the flow resumes
+            except Exception as error:
+                if self.flow_active and self.assignment():
+                    raise
+                # The group is rebalancing; Faust seeks again before the flow resumes.
                 self.log.warning("cannot seek back while the flow is suspended: %r", error)
             return
         left_out: set[TP] = set()

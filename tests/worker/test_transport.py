@@ -125,6 +125,8 @@ class Poll:
     flow_active: bool = True
     seek_error: Exception | None = None
     seeks: int = 0
+    rebalances: int = 0  # while a poll waits
+    assigned: set[TP] = field(default_factory=lambda: {ONE, TWO})
     ledgers: dict[TP, Any] = field(default_factory=dict)
     app: App = field(default_factory=App)
     log: logging.Logger = field(default_factory=lambda: logging.getLogger("test"))
@@ -145,7 +147,11 @@ class Poll:
 
     async def _wait_next_records(self, timeout: float) -> Any:  # noqa: ASYNC109  Faust names it
         assert timeout == 2.5
+        self.app.consumer_generation_id += self.rebalances
         return self.records, self.active
+
+    def assignment(self) -> set[TP]:
+        return self.assigned
 
     async def perform_seek(self) -> None:
         self.seeks += 1
@@ -214,6 +220,21 @@ async def test_a_suspended_flow_yields_nothing_and_seeks_back(
     assert await poll.batches() == []
     assert (poll.seeks, poll.ledgers) == (1, {})
     assert ("no coordinator" in caplog.text) == (error is not None)
+
+
+async def test_a_poll_that_began_before_a_rebalance_yields_nothing_and_seeks_back() -> None:
+    """The flow may have resumed meanwhile, and Faust would take these records for those of the new assignment."""
+    poll = Poll(BOTH, rebalances=1)
+    assert await poll.batches() == []
+    assert (poll.seeks, poll.ledgers) == (1, {})
+    poll.rebalances = 0
+    assert await poll.batches() == [(ONE, [3, 4]), (TWO, [8])]
+
+
+async def test_a_worker_that_cannot_seek_back_and_has_dropped_records_ends() -> None:
+    with pytest.raises(RuntimeError):
+        await Poll(BOTH, rebalances=1, seek_error=RuntimeError("away")).batches()
+    assert await Poll(BOTH, rebalances=1, seek_error=RuntimeError("none assigned"), assigned=set()).batches() == []
 
 
 async def test_partitions_that_are_neither_active_nor_buffered_are_skipped() -> None:
