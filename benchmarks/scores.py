@@ -28,7 +28,7 @@ from deploy.triton import triton_from_environment
 from glaim_stream import metrics
 from glaim_stream.build import create_pipeline
 from glaim_stream.feed.plant import simulate
-from glaim_stream.settings import Settings
+from glaim_stream.settings import Settings, read_settings
 
 SHARES = (0.0, 0.05, 0.1, 0.25)
 _MODEL = "plant-pump"
@@ -86,10 +86,10 @@ async def run(settings: Settings, records: list[Record]) -> Cost:
 @contextmanager
 def _settings(imputer: str) -> Iterator[Settings]:
     """Settings of the plant, and where the imputer needs it a Triton that runs meanwhile."""
-    settings = Settings(
+    settings = read_settings(
         catalogue=CHECKOUT / "deploy" / "catalogues" / "plant.yaml",
         model_repository=CHECKOUT / "model_repo",
-        imputer=imputer,  # type: ignore[arg-type]
+        imputer=imputer,
         triton_deadline_s=60,
     )
     if imputer != "triton":

@@ -521,8 +521,11 @@ class Settings(BaseSettings):
     @property
     def probed_share(self) -> float:
         """Share of the groups that are probed at a step; 0 where nothing is, as there is only one expert."""
-        share = self.score_share if self.score_share is not None else PROBED_SHARE if self.needs_model else 0.0
-        return share if self.uses_forms else 0.0
+        if not self.uses_forms:
+            return 0.0
+        if self.score_share is not None:
+            return self.score_share
+        return PROBED_SHARE if self.needs_model else 0.0
 
     @property
     def scored(self) -> bool:

@@ -111,8 +111,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     async def seek_to_committed(self) -> Mapping[TP, int]:
         """Seek the assigned partitions to their commits, and those without one to their beginning.
 
-        aiokafka leaves the latter where they are. What a poll took of them during a rebalance, and Faust dropped, would
-        never be delivered.
+        aiokafka leaves the latter where they are, so records that were polled in a rebalance and dropped would never be
+        delivered.
         """
         offsets: Mapping[TP, int] = await self.call_thread(self._seek_to_committed)
         return offsets
@@ -122,7 +122,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         offsets: Mapping[TP, int] = await consumer.seek_to_committed()
         left = {tp for tp, offset in offsets.items() if not offset} & consumer.assignment()
         if left:
-            # It waits for the leaders of these partitions, and one may be away. They are sought without the wait too.
+            # The call waits for the partitions' leaders, and one may be away. The seek holds without that wait too.
             with suppress(TimeoutError):
                 await asyncio.wait_for(consumer.seek_to_beginning(*left), _RESET_S)
         return offsets
@@ -278,10 +278,14 @@ class Consumer(driver.Consumer):
         """Yield the records of a poll, as messages whose values are Batches."""
         await self._seek_before_poll()
         generation = self.app.consumer_generation_id
+
+        def rebalanced() -> bool:
+            return not self.flow_active or self.app.consumer_generation_id != generation
+
         records, active = await self._wait_next_records(timeout)
         if records is None or self.should_stop:
             return
-        if not self.flow_active or self.app.consumer_generation_id != generation:  # these may be of the old assignment
+        if rebalanced():  # these records may be of the old assignment
             try:
                 await self.perform_seek()
             except Exception as error:
@@ -292,7 +296,7 @@ class Consumer(driver.Consumer):
             return
         left_out: set[TP] = set()
         for aiokafka_tp, batch in records.items():
-            if not self.flow_active or self.app.consumer_generation_id != generation:
+            if rebalanced():
                 return
             tp = TP(aiokafka_tp.topic, aiokafka_tp.partition)
             if not batch or (active is not None and tp not in active and tp not in self._buffered_partitions):
@@ -301,7 +305,7 @@ class Consumer(driver.Consumer):
             self.app.monitor.track_tp_end_offset(tp, self.highwater(tp))
             for part in bounded(batch):
                 # Faust drops a part of an earlier generation; the parts after it must not be delivered without it.
-                if not self.flow_active or self.app.consumer_generation_id != generation:
+                if rebalanced():
                     return
                 yield tp, self._batch_message(tp, part)
         positions = cast(ConsumerThread, self._thread).positions()

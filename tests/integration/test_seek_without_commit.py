@@ -1,4 +1,4 @@
-"""What a poll took of a partition without a commit, and nobody handled, is delivered after the next seek."""
+"""Records of a partition without a commit are delivered again after a seek to the committed offsets."""
 
 from __future__ import annotations
 

@@ -25,18 +25,23 @@ class Publisher:
         return self.committed
 
 
-@pytest.mark.parametrize(("committed", "start"), [(None, 0), (3, 3), (5, 5)])
-async def test_a_batch_that_was_dropped_before_the_first_commit_is_read_again(
-    committed: int | None, start: int
-) -> None:
+def outlet_of(publisher: Publisher) -> tuple[ExactlyOnce, list[int]]:
+    """An outlet, and the offsets to which it has moved the consumer; batches carry 9 from then on."""
     moved_to: list[int] = []
 
     def continue_from(offset: int) -> int:
         moved_to.append(offset)
         return 9
 
+    return ExactlyOnce(cast(TransactionalPublisher, cast(Any, publisher)), continue_from), moved_to
+
+
+@pytest.mark.parametrize(("committed", "start"), [(None, 0), (3, 3), (5, 5)])
+async def test_a_batch_that_was_dropped_before_the_first_commit_is_read_again(
+    committed: int | None, start: int
+) -> None:
     publisher = Publisher(committed)
-    outlet = ExactlyOnce(cast(TransactionalPublisher, cast(Any, publisher)), continue_from)
+    outlet, moved_to = outlet_of(publisher)
     with pytest.raises(OwnershipLost):
         await outlet.begin(0, 1)
     assert await outlet.begin(5, 2) == (start, 2 if start == 5 else 9)
@@ -49,14 +54,8 @@ async def test_without_a_commit_a_partition_begins_at_its_beginning_whatever_is_
     first: int, moves: list[int]
 ) -> None:
     """In a rebalance the first batches may be dropped, and only the next one be delivered."""
-    moved_to: list[int] = []
-
-    def continue_from(offset: int) -> int:
-        moved_to.append(offset)
-        return 1
-
     publisher = Publisher(None)
     publisher.failures = 0
-    outlet = ExactlyOnce(cast(TransactionalPublisher, cast(Any, publisher)), continue_from)
+    outlet, moved_to = outlet_of(publisher)
     start, _ = await outlet.begin(first, 0)
     assert (start, moved_to, publisher.once_from) == (0, moves, 0)

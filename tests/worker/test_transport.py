@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from aiokafka.consumer.subscription_state import SubscriptionState
@@ -276,9 +276,10 @@ async def test_partitions_without_a_commit_are_sought_to_their_beginning() -> No
     three, gone = TP("in", 3), TP("in", 4)
 
     class Client:
-        committed: ClassVar = {ONE: 7, TWO: None, three: 0, gone: None}
-        begun: ClassVar[list[TP]] = []
-        leaders = True
+        def __init__(self) -> None:
+            self.committed: Mapping[TP, int | None] = {ONE: 7, TWO: None, three: 0, gone: None}
+            self.begun: list[TP] = []
+            self.leaders = True
 
         async def seek_to_committed(self) -> Mapping[TP, int | None]:
             return self.committed
