@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.alternatives import clusters, filled_by, form_of, method
 from benchmarks.gaussian import simulated
 from benchmarks.low_rank import Factors, LowRank
-from benchmarks.many_sensors import CASES, clusters, filled_by, form_of, hidden, method, scores, standardised
+from benchmarks.many_sensors import CASES, hidden, scores, standardised
 from glaim_stream.imputers.gaussian.conditional import Conditional
 
 SENSORS, STEPS, COUNT = 5, 7, 2
