@@ -81,7 +81,8 @@ def audit(
 ) -> None:
     """Check output, dead letters and late readings against the input, in memory that does not grow with them.
 
-    Exit code 0: clean, 1: something is lost or wrong, 2: it cannot be told, as where the consumer group is unknown.
+    Exit code 0: clean, 1: something is lost or wrong, 2: it cannot be determined, for
+    example because the consumer group is unknown.
     """
     from glaim_stream.audit import Request
     from glaim_stream.audit import audit as run

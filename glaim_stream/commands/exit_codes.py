@@ -7,7 +7,7 @@ INTERRUPTED, TERMINATED = 130, 143
 
 EXIT_CODES = {
     DONE: "done",
-    ANSWER_IS_NO: "it ran, and the answer is no: a check or an audit found something wrong, messages were not "
+    ANSWER_IS_NO: "it ran, and the result is negative: a check or an audit found something wrong, messages were not "
     "delivered, an imputer failed, or no row came out",
     UNUSABLE: "it cannot be used as asked: a flag, setting, file, name or server; nothing was written",
     REFUSED: "fit: the model is no better than interpolation and last value, and was not exported",

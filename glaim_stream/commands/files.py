@@ -18,22 +18,22 @@ PIPE = "-"
 
 
 @dataclass(frozen=True)
-class FoundOut:
-    """What is found out about a file where the user does not state it."""
+class Detected:
+    """What is detected in a file where the user does not state it."""
 
-    time: Annotated[str | None, typer.Option(help="Time column, or several as `Date+Clock`. [default: found out]")] = (
+    time: Annotated[str | None, typer.Option(help="Time column, or several as `Date+Clock`. [default: detected]")] = (
         None
     )
     date_order: Annotated[
-        DateOrder | None, typer.Option(help="Order of dates such as 1/2/2026. [default: found out]")
+        DateOrder | None, typer.Option(help="Order of dates such as 1/2/2026. [default: detected]")
     ] = None
-    decimal: Annotated[str, typer.Option(help="Decimal sign, `.` or `,`. [default: found out]")] = ""
+    decimal: Annotated[str, typer.Option(help="Decimal sign, `.` or `,`. [default: detected]")] = ""
     sensor: Annotated[
-        list[str] | None, typer.Option(help="Column that is a sensor; repeatable. [default: found out]")
+        list[str] | None, typer.Option(help="Column that is a sensor; repeatable. [default: detected]")
     ] = None
     missing: Annotated[
         list[str] | None,
-        typer.Option(help="A number or text (`-200`, `Bad`) that means no reading; repeatable. [default: found out]"),
+        typer.Option(help="A number or text (`-200`, `Bad`) that means no reading; repeatable. [default: detected]"),
     ] = None
 
     @property

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from glaim_stream.commands.files import PIPE, FoundOut, content_of, opened
+from glaim_stream.commands.files import PIPE, Detected, content_of, opened
 from glaim_stream.commands.flags import expand_flags
 from glaim_stream.commands.signals import exit_at_sigterm
 
@@ -25,11 +25,11 @@ EXIT_NOTHING_FILLED = 1  # the file has holes, and none of them could be filled
 
 
 @dataclass(frozen=True)
-class ReadFlags(FoundOut):
-    """Flags that state what would otherwise be found out about the file."""
+class ReadFlags(Detected):
+    """Flags that state what would otherwise be detected in the file."""
 
     timezone: Annotated[str | None, typer.Option(help="Time zone of stamps that carry none. [default: UTC]")] = None
-    group: Annotated[str | None, typer.Option(help="Column that names the group of a row. [default: found out]")] = None
+    group: Annotated[str | None, typer.Option(help="Column that names the group of a row. [default: detected]")] = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,8 @@ def fill(
         int | None, typer.Option(min=1, help="Longest gap in steps to fill. [default: what the readings support]")
     ] = None,
     no_plausibility: Annotated[
-        bool, typer.Option("--no-plausibility", help="Use readings far from those around them to fill others, too.")
+        bool,
+        typer.Option("--no-plausibility", help="Use readings far from their neighbours, too, to fill holes."),
     ] = False,
 ) -> None:
     """Fill the holes of a file and give the same table back: same rows, columns, order and observed cells.

@@ -68,11 +68,11 @@ def learn(
     offsets: OffsetFlags,
     form: FileFlags,
     newest: Annotated[
-        int | None, typer.Option(min=1, help="Of the topic only so many of the newest records of all partitions.")
+        int | None, typer.Option(min=1, help="Read at most this many of the topic's newest records.")
     ] = None,
     most: Annotated[
         int | None,
-        typer.Option(min=1, help="Keep so many readings in memory, and with more learn fewer groups. [default: 20 M]"),
+        typer.Option(min=1, help="Most readings to keep in memory; beyond it, learn fewer groups. [default: 20 M]"),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Place the new form even if it is not better, or could not be tried.")

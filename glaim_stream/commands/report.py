@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 
 from glaim_stream.commands.exit_codes import ANSWER_IS_NO
-from glaim_stream.commands.files import PIPE, FoundOut, content_of, opened
+from glaim_stream.commands.files import PIPE, Detected, content_of, opened
 from glaim_stream.commands.flags import SettingsFlags, expand_flags
 from glaim_stream.commands.moments import MOMENT, bounds_ms
 from glaim_stream.commands.options import Catalogue, Kafka, LateTopic, OutageTopic, OutputTopic
@@ -32,14 +32,14 @@ class TopicFlags(SettingsFlags):
 
 
 @dataclass(frozen=True)
-class FileFlags(FoundOut):
+class FileFlags(Detected):
     """Flags of a file."""
 
     file_timezone: Annotated[
         str | None, typer.Option(help="Zone of the file's times that name none. [default: --timezone]")
     ] = None
     group_column: Annotated[
-        str | None, typer.Option(help="Column that names the group of a row. [default: found out]")
+        str | None, typer.Option(help="Column that names the group of a row. [default: detected]")
     ] = None
     step: Annotated[
         float | None, typer.Option(help="Seconds from one reading to the next. [default: found from the times]")

@@ -54,7 +54,7 @@ class ColumnFlags:
 
     time: Annotated[
         str | None,
-        typer.Option("--time", "--time-column", help="One column, or several as `Date+Clock`. [default: found out]"),
+        typer.Option("--time", "--time-column", help="One column, or several as `Date+Clock`. [default: detected]"),
     ] = None  # fmt: skip
     separator: Annotated[str, typer.Option(help="Separator of group and sensor in a wide file's column names.")] = "."
     missing: Annotated[

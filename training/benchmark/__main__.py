@@ -1,4 +1,4 @@
-"""Train and score the cells of the paper's tables, for every one of its data sets that is here.
+"""Train and score the cells of the paper's tables, for each of its data sets that is available.
 
     python -m training.benchmark --plan                         finished and open cells, and the time they take
     python -m training.benchmark --only Illness/block/0.3       one cell: train, score, write the page

@@ -85,9 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--data", type=Path, help="the data file, if it has moved since the training")
     parser.add_argument(
-        "--windows", type=int, default=0, help="most windows of a group, in four stretches (default 0: all)"
+        "--windows", type=int, default=0, help="maximum windows per group, in four stretches (default 0: all)"
     )
-    parser.add_argument("--groups", type=int, default=0, help="most groups, evenly spread (default 0: all)")
+    parser.add_argument("--groups", type=int, default=0, help="maximum groups, evenly spread (default 0: all)")
     parser.add_argument(
         "--results",
         type=Path,
