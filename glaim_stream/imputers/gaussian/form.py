@@ -287,8 +287,11 @@ class ClosedForm:
             out = slice(tile.first - kept.start, tile.last - kept.start)
             mean[:, :, out], deviation[:, :, out] = (each[:, :, : tile.last - tile.first] for each in found[:2])
             without |= found[2]
-        np.clip(mean, *self.bounds(values, complete), out=mean)
+        unbounded, mean = mean, np.clip(mean, *self.bounds(values, complete))
         deviation *= self.calibration
+        moved = unbounded - mean
+        if moved.any():  # an answer beyond what was seen is at least that uncertain
+            deviation = np.hypot(deviation, moved)
         trained = self.highest - self.lowest
         related.widen(deviation, trained, self.carried_deviation)
         exact = complete[:, :, kept]

@@ -2,10 +2,12 @@
 
 A sensor's level in a window is free as long as one of its cells is observed. A silent sensor gets its expectation
 given the levels of the other sensors, over the training windows of all groups. Its deviation is finite, and its value
-stays in the range of the levels that were seen.
+stays in the range of the levels that were seen. Where the expectation lies outside, the other sensors say that the
+level has gone where nobody saw it: the distance to the bound is then a part of its deviation.
 
 Where the groups' levels differ and the others do not show which one a window belongs to, the expectation says little.
-The level is declined then: the long-run level of a group at 10 is no value for one at 10,000.
+The level is declined then: the long-run level of a group at 10 is no value for one at 10,000. So is one that is far
+beyond all that were seen.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 _RIDGE = 0.01  # in variances of a level; windows overlap, so there are fewer of them than it seems
+_MOST_AWAY = 0.125  # in windows: of the mean observed step from the middle
 _MOST_DEVIATIONS = 2.0  # of a level around its expectation, in those of a group's levels around their mean
 
 
@@ -93,7 +96,7 @@ class Levels:
         return usable
 
     def _given(self, level: Doubles, pattern: Bools) -> tuple[Doubles, Doubles]:
-        """Expectations [n, C] and variances [C] given the sensors of a pattern [C]."""
+        """Expectations and their variances, both [n, C], given the sensors of a pattern [C]."""
         spread, mean = np.diagonal(self.covariance).copy(), np.tile(self.mean, (len(level), 1))
         if pattern.any():
             weights = _weights(self.covariance, pattern)
@@ -101,9 +104,10 @@ class Levels:
             away = np.ascontiguousarray(level[:, pattern] - self.mean[pattern])
             mean += (away[:, :, None] * weights).sum(axis=1)
             spread = np.maximum(spread - (weights * self.covariance[pattern]).sum(axis=0), 0.0)
-        mean = np.clip(mean, self.lowest, self.highest)
-        mean[:, np.sqrt(spread) > _MOST_DEVIATIONS * self.own] = np.nan
-        return mean, spread
+        kept = np.clip(mean, self.lowest, self.highest)
+        variance = spread + (mean - kept) ** 2
+        kept[np.sqrt(variance) > _MOST_DEVIATIONS * self.own] = np.nan
+        return kept, variance
 
 
 def _of_all_windows(level: Doubles, known: Bools) -> tuple[Doubles, Doubles]:
@@ -130,6 +134,18 @@ def _of_all_windows(level: Doubles, known: Bools) -> tuple[Doubles, Doubles]:
     return mean, (complete - mean).T @ (complete - mean) / len(level) + np.diag(left)
 
 
+def _of_whole_windows(observed: Bools) -> Bools:
+    """Which sensors' cells [n, C, T] say something of the whole window, [n, C]: their mean step is near its middle.
+
+    A sensor that begins in the middle of a window has the level of one half, and the others that of both: where they
+    moved meanwhile, such windows would say that it does not follow them. Sensors without a better window keep them.
+    """
+    steps = np.arange(observed.shape[2]) - (observed.shape[2] - 1) / 2
+    near = np.abs(observed @ steps) <= _MOST_AWAY * observed.shape[2] * observed.sum(axis=2)
+    whole: Bools = near | ~(near & observed.any(axis=2)).any(axis=0)
+    return whole
+
+
 def _weights(covariance: Doubles, pattern: Bools) -> Doubles:
     """Weights [k, C] of the k levels of a pattern [C] in the expectation of each level."""
     system = with_ridge(covariance[np.ix_(pattern, pattern)])
@@ -142,17 +158,18 @@ def with_ridge(covariance: Doubles) -> Doubles:
     return covariance + np.diag(_RIDGE * scale + np.where(scale > 0, 0.0, 1.0))
 
 
-def levels_of(level: Doubles, known: Bools, group: NDArray[np.int64]) -> Levels:
+def levels_of(level: Doubles, observed: Bools, group: NDArray[np.int64]) -> Levels:
     """Return the distribution of levels that were seen.
 
     Args:
-        level: float64 [n, C], of training windows; ignored where not known.
-        known: bool [n, C].
+        level: float64 [n, C], of training windows; ignored where a sensor is silent.
+        observed: bool [n, C, T], their cells.
         group: int64 [n], the group of each window.
     """
+    known = observed.any(axis=2)
     count = np.maximum(known.sum(axis=0), 1)
     filled = np.where(known, level, 0.0)
-    mean, covariance = _of_all_windows(filled, known)
+    mean, covariance = _of_all_windows(filled, known & _of_whole_windows(observed))
     within = np.zeros(level.shape[1])
     for number in np.unique(group):
         rows = group == number

@@ -154,7 +154,7 @@ class Candidate:
         moved, _ = self.transform.forward(windows.values, windows.observed, self.bins(windows))
         seen = windows.observed.sum(axis=2)
         level = moved.sum(axis=2) / np.maximum(seen, 1)
-        return levels_of(level, seen > 0, windows.group)
+        return levels_of(level, windows.observed, windows.group)
 
 
 @dataclass

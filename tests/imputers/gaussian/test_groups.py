@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from glaim_stream.imputers.gaussian.candidates import BY_WINDOW
 from glaim_stream.imputers.gaussian.fit import Fitted
+from glaim_stream.imputers.gaussian.transform import LEAST_CELLS
 from tests.imputers.gaussian.samples import STEPS, fitted, series, windows
 
 SCALES = np.array([1.0, 1e4, 1e-6, 5.0])
@@ -58,6 +59,7 @@ def test_shifting_and_scaling_a_windows_sensors_shifts_and_scales_its_answers(
     cut, _ = windows(series(300, seed=2), 5)
     cut = cut - cut.mean(axis=(0, 2), keepdims=True)
     observed = np.random.default_rng(seed).random(cut.shape) > 0.3
+    observed[:, :, :LEAST_CELLS] = True  # a sensor with fewer follows the others of its window
     factor = 10.0 ** np.array(factors)[:, None]
     shift = np.array(shifts)[:, None] * factor
     own = form.variants[0]
