@@ -129,7 +129,10 @@ def fit(
     training = series.rows(0, cut)
     kinds = (Kind.NUMBER,) * len(sensors)
     if not only_numbers:
-        found = [kind_of(training.values[:, place], training.observed[:, place]) for place in range(len(sensors))]
+        # A valve that is first switched in the rows of the validation is one; where these are another part, they stay
+        # unseen.
+        shown = series if training_rows is None else training
+        found = [kind_of(shown.values[:, place], shown.observed[:, place]) for place in range(len(sensors))]
         kinds = tuple(with_directions(found, directions) or ())
     windows = _continuous(kinds, training.windows(span, CONSTANTS.training_windows))
     if not len(windows):

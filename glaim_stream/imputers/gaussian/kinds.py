@@ -1,4 +1,4 @@
-"""Sensors whose values no straight line connects, recognised by their training values.
+"""Sensors whose values no straight line connects, recognised by their values.
 
     number  filled by the closed form
     state   a few distinct values, such as a valve's: a fill between two of them means nothing
@@ -30,7 +30,8 @@ Bools = NDArray[np.bool_]
 
 _MOST_STATES = 5
 _READINGS_PER_STATE = 20
-_LEAST_READINGS = 100
+_LEAST_READINGS = 40
+_FEW_READINGS = 100  # with fewer, a direction must have run through its ends more than twice
 _LEAST_SPREAD = 0.1  # of the readings below north, in that of those above
 _LEAST_IN_A_QUARTER = 0.01  # of a direction's readings, in each quarter but the one around -180 and 180
 _MANY_TURNS = 0.1  # of its steps go through -180 and 180
@@ -76,24 +77,24 @@ def kind_of(values: Doubles, observed: Bools) -> Kind:
     span = distinct[-1] - distinct[0]
     changes = _changes(values, observed)
     degrees = span > 270.0 and (distinct[-1] <= TURN if distinct[0] >= 0.0 else _goes_round(distinct, changes, seen))
-    if degrees and _turns(values, observed):
+    if degrees and _turns(values, observed, least=1 if len(seen) >= _FEW_READINGS else 3):
         return Kind.ANGLE
     falls = changes[changes < 0]
-    resets = len(falls) <= 0.01 * len(changes) and falls.max(initial=-np.inf) < -_RESET * span
+    resets = len(falls) <= max(1.0, 0.01 * len(changes)) and falls.max(initial=-np.inf) < -_RESET * span
     if resets and (changes > 0).mean() > 0.5:
         return Kind.METER
     return Kind.NUMBER
 
 
-def _turns(values: Doubles, observed: Bools) -> bool:
-    """Whether a sensor of 0 to 360 or -180 to 180 runs through the ends, as a direction does.
+def _turns(values: Doubles, observed: Bools, least: int) -> bool:
+    """Whether a sensor of 0 to 360 or -180 to 180 runs through the ends at least so often, as a direction does.
 
     It does so by the shorter way, and from many readings on one side to many on the other. A power that is switched
     between 0 and about 300 has much the same reading on the low side of all its jumps.
     """
     before, after = _pairs(values, observed)
     jumps = np.abs(after - before) > 180.0
-    if jumps.mean() <= 0.001:
+    if jumps.mean() <= 0.001 or jumps.sum() < least:
         return False
     before, after = before[jumps], after[jumps]
     low, high = (np.quantile(each(before, after), (0.1, 0.9)) for each in (np.minimum, np.maximum))

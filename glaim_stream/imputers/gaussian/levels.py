@@ -166,7 +166,7 @@ def levels_of(level: Doubles, observed: Bools, group: NDArray[np.int64]) -> Leve
         observed: bool [n, C, T], their cells.
         group: int64 [n], the group of each window.
     """
-    known: Bools = observed.any(axis=2)
+    known = observed.sum(axis=2) > 0
     count = np.maximum(known.sum(axis=0), 1)
     filled = np.where(known, level, 0.0)
     mean, covariance = _of_all_windows(filled, known & _of_whole_windows(observed))

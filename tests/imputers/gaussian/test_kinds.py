@@ -219,3 +219,34 @@ def test_a_meter_is_filled_on_its_line_except_across_a_reset(fit_of_plant: Fitte
     mean = fit_of_plant.form.fill(cut, observed, np.zeros(2, np.int64)).mean
     np.testing.assert_allclose(mean[0, 5, 14:16], cut[0, 5, 14:16], atol=60.0)
     assert mean[1, 5, 14:16].tolist() == [cut[1, 5, 13]] * 2
+
+
+@pytest.mark.parametrize("rows", [95, 150])
+def test_short_series_show_their_kinds_too(rows: int) -> None:
+    rng = np.random.default_rng(7)
+    seen = np.ones((1, rows), np.bool_)
+    wind = np.round(50 * rng.normal(size=rows)) % 360.0
+    valve = np.cumsum(rng.random(rows) < 0.15) % 2.0
+    meter = (99_000 + np.cumsum(rng.integers(1, 90, rows))) % 99_999.0
+    walk = np.cumsum(rng.normal(size=rows))
+    found = [kind_of(values[None], seen) for values in (wind, valve, meter, walk)]
+    assert found == [Kind.ANGLE, Kind.STATE, Kind.METER, Kind.NUMBER]
+
+
+@pytest.mark.parametrize("level", [300.0, 340.0])
+def test_a_few_switches_of_a_power_are_no_turns(level: float) -> None:
+    rng = np.random.default_rng(8)
+    power = np.where(np.arange(90) < 45, 0.0, level) + rng.random(90)
+    assert kind_of(power[None], np.ones((1, 90), np.bool_)) is Kind.NUMBER
+
+
+def test_a_sensor_that_shows_its_kind_in_its_last_rows_has_it() -> None:
+    """The rows of the validation too: the form is fitted to all rows in the end."""
+    rng = np.random.default_rng(9)
+    late = np.arange(1000) >= 800
+    valve = np.where(late, np.cumsum(rng.random(1000) < 0.15) % 2.0, 0.0)
+    wind = np.where(late, 8 * rng.normal(size=1000), 180 + 20 * np.sin(np.arange(1000) / 20)).round() % 360.0
+    values = np.stack([valve, wind, np.cumsum(rng.normal(size=1000))])
+    assert fitted(values[None]).form.kinds[:2] == (Kind.STATE, Kind.ANGLE)
+    trained = fitted(values[None], training_rows=800).form
+    assert not {Kind.STATE, Kind.ANGLE} & set(trained.kinds)
