@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 
 _MOST_DECIMALS = 17
 _SHARE = 0.95  # of the cells have so many decimals or fewer; the others are rounding errors of a program
+_EXACT = 15  # significant digits that a double holds; a cell of more shows rounding errors
 _EXPONENT = re.compile(r"[+-]?\d+(?:\D(?P<decimals>\d*))?(?P<letter>[eE])(?P<sign>[+-]?)(?P<digits>\d+)")
 
 
@@ -19,6 +21,8 @@ class Style:
     exponent: `E+02` is an E, a sign always, two digits; None: no exponents.
     width: of all numbers, filled with zeros on the left; 0: as many digits as are needed.
     suffix: the unit behind every number, with the blank before it.
+    most: decimals of the finest cell, which a number may have where fewer would be too coarse.
+    zero: how the column writes zero; empty: like any other number.
     """
 
     decimal: str = "."
@@ -27,46 +31,93 @@ class Style:
     exponent: tuple[str, bool, int] | None = None
     width: int = 0
     suffix: str = ""
+    most: int = 0
+    zero: str = ""
 
-    def text(self, value: float) -> str:
-        """Write a number; never as minus zero."""
-        return self._number(value) + self.suffix
+    def text(self, value: float, within: float = math.inf) -> str:
+        """Write a number; never as minus zero.
 
-    def _number(self, value: float) -> str:
+        Args:
+            value: of the number.
+            within: how far the text may be from it. It has more decimals than usual where it would be further away,
+                but never more than the finest cell of the column.
+        """
+        return self._number(value, self._enough(value, within)) + self.suffix
+
+    def band(self, value: float, lower: float, upper: float, within: float) -> tuple[str, str]:
+        """Write the ends of a number's band: as near to them, and such that the number's text lies between."""
+        decimals = self._enough(value, within)
+        shown = self._rounded(value, decimals)
+        decimals = max(decimals, self._enough(lower, within), self._enough(upper, within))
+        ends = (min(self._rounded(lower, decimals), shown), max(self._rounded(upper, decimals), shown))
+        low, high = (self._number(each, decimals) + self.suffix for each in ends)
+        return low, high
+
+    def _enough(self, value: float, within: float) -> int:
+        """The number of decimals with which the text of a value is that near to it, if a cell has so many."""
+        fitting = (
+            decimals
+            for decimals in range(self.decimals, self.most)
+            if not abs(self._rounded(value, decimals) - value) > within
+        )
+        return next(fitting, max(self.decimals, self.most))
+
+    def _rounded(self, value: float, decimals: int) -> float:
+        return float(f"{value:.{decimals}{'f' if self.exponent is None else 'e'}}")
+
+    def _number(self, value: float, decimals: int) -> str:
+        if self.zero and not self._rounded(value, decimals):
+            return self.zero
         if self.exponent is not None:
             letter, signed, digits = self.exponent
-            mantissa, power = f"{value:.{self.decimals}e}".split("e")
+            mantissa, power = f"{value:.{decimals}e}".split("e")
             sign = "-" if int(power) < 0 else "+" if signed else ""
             return mantissa.replace(".", self.decimal) + letter + sign + str(abs(int(power))).zfill(digits)
-        text = f"{value:,.{self.decimals}f}" if self.thousands else f"{value:.{self.decimals}f}"
+        text = f"{value:,.{decimals}f}" if self.thousands else f"{value:.{decimals}f}"
         if text.startswith("-") and not re.search("[1-9]", text):
             text = text[1:]
         return text.translate({ord(","): self.thousands, ord("."): self.decimal}).zfill(self.width)
 
 
 def style_of(cells: Iterable[str], *, decimal: str = ".", thousands: str = "", suffix: str = "") -> Style:
-    """The style of a column's observed cells."""
-    decimals: Counter[int] = Counter()
+    """The style of a column's observed cells.
+
+    Cells that are zero have no say in the number of decimals if there are others: a sensor that mostly rests may write
+    `0` then, and `0.3204` when it moves.
+    """
+    decimals, zeros, zero_texts = Counter[int](), Counter[int](), Counter[str]()
     exponents: Counter[tuple[int, str, bool, int]] = Counter()
     grouped, padded, lengths = 0, False, set[int]()
+    most, digits = 0, 0
     for cell in cells:
         bare = cell.strip().removesuffix(suffix)
         match = _EXPONENT.fullmatch(bare)
         if match:
-            fraction = len(match["decimals"] or "")
+            fraction, power = len(match["decimals"] or ""), int(match["sign"] + match["digits"])
             exponents[fraction, match["letter"], match["sign"] == "+", len(match["digits"])] += 1
         else:
-            decimals[len(bare.partition(decimal)[2])] += 1
+            fraction, power = len(bare.partition(decimal)[2]), 0
+            if re.search("[1-9]", bare):
+                decimals[fraction] += 1
+            else:
+                zeros[fraction] += 1
+                zero_texts[bare.lstrip("+-\u2212")] += 1
             grouped += bool(thousands) and thousands in bare
             padded |= len(bare) > 1 and bare[0] == "0" and bare[1].isdigit()
             lengths.add(len(bare))
+        significant = len(re.sub(r"\D", "", re.split("[eE]", bare)[0]).lstrip("0"))
+        if significant <= _EXACT:
+            most, digits = max(most, fraction - power), max(digits, significant)
+    zero = zero_texts.most_common(1)[0][0] if zero_texts else ""
     if exponents.total() > decimals.total():
-        fraction, letter, _, digits = exponents.most_common(1)[0][0]
+        fraction, letter, _, places = exponents.most_common(1)[0][0]
         signed = any(each[2] for each in exponents)
-        most = max((each[0] for each in exponents), default=fraction)
-        return Style(decimal, most, "", (letter, signed, digits), suffix=suffix)
+        usual = max((each[0] for each in exponents), default=fraction)
+        return Style(decimal, usual, "", (letter, signed, places), suffix=suffix, most=digits - 1, zero=zero)
     width = lengths.pop() if padded and len(lengths) == 1 else 0
-    return Style(decimal, _enough(decimals), thousands if grouped else "", None, width, suffix)
+    usual = _enough(decimals or zeros)
+    most = min(most, _MOST_DECIMALS)
+    return Style(decimal, usual, thousands if grouped else "", None, width, suffix, most, zero)
 
 
 def _enough(decimals: Counter[int]) -> int:
