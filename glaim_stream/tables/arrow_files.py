@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -15,9 +14,7 @@ from numpy.typing import NDArray
 from glaim_stream.errors import SettingsError
 from glaim_stream.files.kinds import is_number, is_text
 from glaim_stream.tables.columns import FilledColumn, NewRows, beside
-from glaim_stream.tables.decimals import style_of
 
-_NUMBER = re.compile(r"\s*[+-]?\d")
 _WIDTH = {8: 2**7, 16: 2**15, 32: 2**31, 64: 2**63}
 
 
@@ -57,13 +54,28 @@ class ArrowTable:
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
+    def holds_text(self, place: int) -> bool:
+        """Whether a column of numbers holds them as text."""
+        return bool(is_text(self.table.schema.field(place).type))
+
+    def texts(self, place: int, rows: Iterable[int]) -> list[str]:
+        """The text of a column's cells in some rows; empty where one is null."""
+        return [text or "" for text in self.table.column(place).take(pa.array(rows, pa.int64())).to_pylist()]
+
     def filled(
-        self, columns: Sequence[FilledColumn], *, flags: bool, new: NewRows | None = None, keys: dict[int, Any]
+        self,
+        columns: Sequence[FilledColumn],
+        texts: Mapping[int, Mapping[int, str]],
+        *,
+        flags: bool,
+        new: NewRows | None = None,
+        keys: dict[int, Any],
     ) -> pa.Table:
         """Return the table with filled columns.
 
         Args:
             columns: with their filled cells.
+            texts: of these cells by place and row, in columns that hold text.
             flags: add columns of method and bounds.
             new: rows to insert.
             keys: columns that new rows have a value in, such as the time, with an Arrow array of these values.
@@ -71,7 +83,9 @@ class ArrowTable:
         table = self.table
         for each in columns:
             field = table.schema.field(each.place)
-            table = table.set_column(each.place, field, replaced(table.column(each.place), each))
+            table = table.set_column(
+                each.place, field, replaced(table.column(each.place), each, texts.get(each.place, {}))
+            )
         if flags:
             for each in sorted(columns, key=lambda each: -each.place):
                 names = beside(each.name, self.names)
@@ -113,7 +127,7 @@ class ArrowTable:
         return both.take(pa.array(order))
 
 
-def replaced(column: Any, filled: FilledColumn) -> Any:
+def replaced(column: Any, filled: FilledColumn, texts: Mapping[int, str]) -> Any:
     """The column with its filled cells, in its own type.
 
     Raises:
@@ -126,8 +140,7 @@ def replaced(column: Any, filled: FilledColumn) -> Any:
     mask = np.zeros(len(column), np.bool_)
     mask[rows] = True
     if is_text(kind):
-        style = style_of([text for text in pc.unique(column.filter(~mask)).to_pylist() if text and _NUMBER.match(text)])
-        values = pa.array([style.text(value) for value in filled.value[rows].tolist()], kind)
+        values = pa.array([texts[row] for row in rows.tolist()], kind)
     else:
         values = _fitting(filled.value[rows], pa.field(filled.name, kind))
     if isinstance(column, pa.ChunkedArray):

@@ -211,7 +211,7 @@ def new_rows(cells: Cells, outcome: Outcome) -> tuple[NewRows, Ints]:
     if outcome.unordered:
         raise SettingsError("rows can be inserted where the rows of a group are in order of time, which these are not")
     by_column = any(column.group[0] != cells.columns[0].group[0] for column in cells.columns if len(column.group))
-    below, times, values, codes = [], [], [], []
+    below, times, values, half, codes = [], [], [], [], []
     for code, (rows, grid) in enumerate(zip(outcome.members, outcome.grids, strict=True)):
         if by_column and code:
             break
@@ -223,17 +223,14 @@ def new_rows(cells: Cells, outcome: Outcome) -> tuple[NewRows, Ints]:
         times.append(cells.times_ms[dated[before]] + (absent - steps[before]) * grid.step_ms)
         below.append(dated[before])
         codes.append(np.full(len(absent), code))
-        values.append(
-            np.stack(
-                [
-                    outcome.result.groups[int(column.group[0]) if by_column else code].values[column.sensor[0], absent]
-                    for column in cells.columns
-                ]
-            )
-        )
+        found = [outcome.result.groups[int(each.group[0]) if by_column else code] for each in cells.columns]
+        at = [(int(each.sensor[0]), absent) for each in cells.columns]
+        values.append(np.stack([each.values[cell] for each, cell in zip(found, at, strict=True)]))
+        half.append(np.stack([(each.upper[cell] - each.lower[cell]) / 2 for each, cell in zip(found, at, strict=True)]))
     place = np.concatenate(below)
     order = np.argsort(place, kind="stable")
-    new = NewRows(place[order], np.concatenate(times)[order], np.concatenate(values, axis=1)[:, order])
+    numbers = (np.concatenate(each, axis=1)[:, order] for each in (values, half))
+    new = NewRows(place[order], np.concatenate(times)[order], *numbers)
     return new, np.concatenate(codes)[order]
 
 

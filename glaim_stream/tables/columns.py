@@ -50,13 +50,14 @@ class NewRows:
 
     below: int64 [k], rows of the table, ascending; several new rows may follow the same one.
     time_ms: int64 [k].
-    group: of each, as it stands in its column; None without such a column.
     values: float64 [columns, k].
+    half: float64 [columns, k], half of their bands; NaN where that is unknown.
     """
 
     below: NDArray[np.int64]
     time_ms: NDArray[np.int64]
     values: NDArray[np.float64]
+    half: NDArray[np.float64]
 
 
 def beside(name: str, taken: Sequence[str]) -> list[str]:

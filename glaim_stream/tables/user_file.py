@@ -20,8 +20,8 @@ from glaim_stream.files.read import read
 from glaim_stream.tables.arrow_files import ArrowTable
 from glaim_stream.tables.cells import Cells, Ints, Outcome, ReadingColumn, new_rows
 from glaim_stream.tables.columns import FilledColumn, NewRows, beside
-from glaim_stream.tables.decimals import Style, style_of
 from glaim_stream.tables.json_lines import LinesTable
+from glaim_stream.tables.number_texts import NumberTexts
 from glaim_stream.tables.text import Beside, Changes, TextTable
 from glaim_stream.tables.time_texts import writer_of
 from glaim_stream.times import zone_of
@@ -29,7 +29,6 @@ from glaim_stream.vocabulary import Method
 
 _GZIP = b"\x1f\x8b"
 _ARROW_FILE = b"ARROW1"
-_STYLED = 20_000  # cells that show how a column writes its numbers
 _COMPARED = 500  # cells of a column whose values are compared with their text
 _EXAMPLES = 2_000  # times that show how times are written
 
@@ -191,15 +190,22 @@ def _write(
     codes: Ints,
 ) -> None:  # fmt: skip
     table = file.table
+    series = [each.group * len(cells.sensors) + each.sensor for each in cells.columns]
     if isinstance(table, ArrowTable):
         keys = {} if new is None else _typed_keys(file, cells, table, new, codes)
-        table.write(table.filled(columns, flags=flags, new=new, keys=keys), out)
+        texts = {
+            each.place: _texts(each, of_row, _number_texts(file, each, of_row))
+            for each, of_row in zip(columns, series, strict=True)
+            if table.holds_text(each.place)
+        }
+        table.write(table.filled(columns, texts, flags=flags, new=new, keys=keys), out)
         return
-    styles = [_style(file, each) for each in columns]
+    styles = [_number_texts(file, each, of_row) for each, of_row in zip(columns, series, strict=True)]
+    known = list(zip(columns, series, styles, strict=True))
     changes = Changes(
-        {each.place: _texts(each, style) for each, style in zip(columns, styles, strict=True)},
-        {each.place: _beside(file, each, style) for each, style in zip(columns, styles, strict=True)} if flags else {},
-        {} if new is None else _inserted(file, cells, columns, styles, new, codes),
+        {column.place: _texts(column, of_row, style) for column, of_row, style in known},
+        {column.place: _beside(file, column, of_row, style) for column, of_row, style in known} if flags else {},
+        {} if new is None else _inserted(file, cells, styles, new, codes),
     )
     for piece in table.written(changes):
         out.write(piece)
@@ -215,28 +221,27 @@ def _column(
     return ReadingColumn(place, name, group, sensor, np.where(np.isfinite(values), values, np.nan), hole)
 
 
-def _style(file: UserFile, column: FilledColumn) -> Style:
+def _number_texts(file: UserFile, column: FilledColumn, series: Ints) -> NumberTexts:
     """How the observed cells of a column write numbers."""
-    rows = np.flatnonzero(column.method == Method.OBSERVED)
-    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), _STYLED)).astype(np.int64)] if len(rows) else rows
-    assert not isinstance(file.table, ArrowTable)
-    texts = file.table.texts(column.place, rows.tolist())
     form = file.form.numbers.get(column.name, NumberForm())
-    return style_of(
-        [text for text in texts if text], decimal=form.decimal, thousands=form.thousands, suffix=form.suffix
-    )
+    observed = column.method == Method.OBSERVED
+    return NumberTexts.of(lambda rows: file.table.texts(column.place, rows), observed, series, form)
 
 
-def _texts(column: FilledColumn, style: Style) -> dict[int, str]:
+def _texts(column: FilledColumn, series: Ints, style: NumberTexts) -> dict[int, str]:
     rows = column.rows
-    return {row: style.text(value) for row, value in zip(rows.tolist(), column.value[rows].tolist(), strict=True)}
+    cells = (series[rows], column.value[rows], (column.upper - column.lower)[rows] / 2)
+    return {
+        row: style.cell(code, value, half)
+        for row, code, value, half in zip(rows.tolist(), *(each.tolist() for each in cells), strict=True)
+    }
 
 
-def _beside(file: UserFile, column: FilledColumn, style: Style) -> Beside:
-    lower, upper = (
-        [style.text(value) if known else "" for value, known in zip(each.tolist(), np.isfinite(each), strict=True)]
-        for each in (column.lower, column.upper)
-    )
+def _beside(file: UserFile, column: FilledColumn, series: Ints, style: NumberTexts) -> Beside:
+    lower, upper = ([""] * len(column.value) for _ in range(2))
+    for row in column.rows.tolist():
+        bounds = (float(each[row]) for each in (column.value, column.lower, column.upper))
+        lower[row], upper[row] = style.band(int(series[row]), *bounds)
     methods = column.methods()
     if isinstance(file.table, LinesTable):
         methods = [f'"{method}"' for method in methods]
@@ -244,7 +249,7 @@ def _beside(file: UserFile, column: FilledColumn, style: Style) -> Beside:
 
 
 def _inserted(
-    file: UserFile, cells: Cells, columns: Sequence[FilledColumn], styles: Sequence[Style], new: NewRows, codes: Ints
+    file: UserFile, cells: Cells, styles: Sequence[NumberTexts], new: NewRows, codes: Ints
 ) -> Mapping[int, Sequence[Sequence[str]]]:
     """The cells of new rows of a file of text, by the row above them."""
     if not len(new.below):
@@ -266,8 +271,9 @@ def _inserted(
             row[place] = f'"{text}"' if as_json and not text.replace(".", "").isdigit() else text
         if group >= 0:
             row[group] = f'"{cells.groups[code]}"' if as_json else cells.groups[code]
-        for column, style, values in zip(columns, styles, new.values, strict=True):
-            row[column.place] = style.text(values[index]) if np.isfinite(values[index]) else ""
+        for column, style, values, half in zip(cells.columns, styles, new.values, new.half, strict=True):
+            series = code * len(cells.sensors) + int(column.sensor[0])
+            row[column.place] = style.cell(series, values[index], half[index]) if np.isfinite(values[index]) else ""
         out.setdefault(below, []).append(row)
     return out
 
