@@ -12,6 +12,7 @@ from glaim_stream.tables.choice import Choice
 from glaim_stream.tables.fitted import Fitted
 from glaim_stream.tables.holes import Holes
 from glaim_stream.tables.lines import Lines
+from glaim_stream.tables.resting import apart
 from glaim_stream.tables.units import units_of
 
 Bools = NDArray[np.bool_]
@@ -34,7 +35,7 @@ def bands(
     """
     units = units_of(holes.values, fitted.kinds, fitted.common_units)
     half = np.where(choice.by_form, deviation * _widths(fitted, holes.far(fitted.long_gaps)), 0.0)
-    half = np.where(choice.by_line, _line_half(line.scale, fitted.line_width * units, holes.values), half)
+    half = np.where(choice.by_line, _line_half(line.scale, _line_widths(fitted, holes) * units[:, None], holes), half)
     half = np.where(holes.missing, _not_too_near(fitted, half, holes.distance, choice.by_form, units), 0.0)
     lower, upper = _ends(filled, half, choice.filled, limits, fitted)
     return _with_meters(lower, upper, holes.values, line, choice.climbing)
@@ -60,11 +61,17 @@ def _not_too_near(fitted: Fitted, half: Doubles, distance: Doubles, by_form: Boo
     return np.where(nearer, np.where(by_form, np.maximum(half, form), np.hypot(half, line)), half)
 
 
-def _line_half(scale: Doubles, width: Doubles, values: Doubles) -> Doubles:
-    """Half of the line's band, [C, N]; across a meter's reset as much as the range of its readings [C, N]."""
+def _line_widths(fitted: Fitted, holes: Holes) -> Doubles:
+    """Half of the line's band in the scales of `Lines` and the group's units, [C, N]."""
+    wider = np.fmax(fitted.line_width, fitted.moving_width)
+    return np.where(apart(holes.values, holes.observed), wider[:, None], fitted.line_width[:, None])
+
+
+def _line_half(scale: Doubles, width: Doubles, holes: Holes) -> Doubles:
+    """Half of the line's band, [C, N]; across a meter's reset as much as the range of its readings."""
     with np.errstate(invalid="ignore"):
-        half = scale * width[:, None]
-    seen = ~np.isnan(values)
+        half = scale * width
+    values, seen = holes.values, holes.observed
     span = np.max(values, axis=1, initial=-np.inf, where=seen) - np.min(values, axis=1, initial=np.inf, where=seen)
     return np.where(np.isinf(scale), span[:, None], half)
 

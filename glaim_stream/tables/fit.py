@@ -28,6 +28,7 @@ from glaim_stream.tables.groups import Form, Group, Progress, Trainer
 from glaim_stream.tables.hidden import hidden_cells
 from glaim_stream.tables.lines import lines
 from glaim_stream.tables.long_gaps import LONGEST_GAP, LongGaps, long_cells, tried
+from glaim_stream.tables.resting import with_moves
 from glaim_stream.tables.units import common_units, units_of
 
 Bools = NDArray[np.bool_]
@@ -90,9 +91,11 @@ def fit(
     if trial and some_long:
         long_gaps = tried(trial, sensors, groups, long, limits)
     kinds = kinds_of(forms, sensors)
-    limits = limits.of_circles(are(kinds, Kind.ANGLE), *range_of(series, len(sensors)))
+    least, most = range_of(series, len(sensors))
+    limits = limits.of_circles(are(kinds, Kind.ANGLE), least, most).of_states(are(kinds, Kind.STATE), least, most)
     units = common_units(series, kinds)
     of_groups = [units_of(values, kinds, units) for values in series]
+    line_width = _line_widths(series, of_groups, len(sensors))
     unscored = Fitted(
         sensors=tuple(sensors),
         step_ms=step_ms,
@@ -107,7 +110,8 @@ def fit(
         nearest=np.zeros(len(sensors)),
         near_form=np.zeros(len(sensors)),
         near_line=_noise(series, of_groups, kinds),
-        line_width=_line_widths(series, of_groups, len(sensors)),
+        line_width=line_width,
+        moving_width=line_width,
         common_units=units,
         form_error=np.full(len(sensors), np.nan),
         line_errors=np.full(len(sensors), np.nan),
@@ -115,7 +119,7 @@ def fit(
         trained=np.isin(sensors, forms[-1].sensors if forms and not isinstance(forms[-1], ClosedForm) else ()),
         long_gaps=long_gaps,
     )
-    return _scored(unscored, groups, series, hidden, progress)
+    return with_moves(_scored(unscored, groups, series, hidden, progress), series, of_groups)
 
 
 def _fit_forms(
@@ -263,7 +267,8 @@ def _chosen(
 ) -> Fitted:
     """Choose methods and widths of bands by the errors at hidden cells, all [n]; units are those of their groups."""
     count = len(fitted.sensors)
-    by_form, form_width, line_width = fitted.by_form.copy(), fitted.form_width.copy(), fitted.line_width.copy()
+    by_form, form_width = fitted.by_form.copy(), fitted.form_width.copy()
+    line_width, moving_width = fitted.line_width.copy(), fitted.moving_width.copy()
     nearest, near_form = np.zeros(count), np.zeros(count)
     errors, line_errors = np.full(count, np.nan), np.full(count, np.nan)
     cells = np.zeros(count, np.int64)
@@ -281,8 +286,9 @@ def _chosen(
             usable_line = mine & (scale > 0) & np.isfinite(scale)
             if usable_line.any():
                 ratios = line_error[usable_line] / unit[usable_line] / scale[usable_line]
+                moving_width[sensor] = np.quantile(ratios, 0.9)
                 # A valve that rarely moves is not certain to be where it was.
-                line_width[sensor] = np.quantile(ratios, 0.9) or np.sqrt(np.mean(ratios**2))
+                line_width[sensor] = moving_width[sensor] or np.sqrt(np.mean(ratios**2))
             usable_form = mine & (deviation > 0)
             if usable_form.sum() >= _LEAST_HIDDEN:
                 ratio = float(np.quantile(form_error[usable_form] / deviation[usable_form], 0.9))
@@ -294,6 +300,7 @@ def _chosen(
         nearest=nearest,
         near_form=near_form,
         line_width=line_width,
+        moving_width=moving_width,
         form_error=errors,
         line_errors=line_errors,
         cells=cells,

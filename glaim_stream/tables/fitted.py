@@ -40,6 +40,7 @@ class Fitted:
     near_form: float64 [C], half of the form's 90 % band nearer to readings than that, at least, in the group's units.
     near_line: float64 [C], what does not shrink of half of interpolation's band there, in the group's units.
     line_width: float64 [C], half of the 90 % band of interpolation, in the scales of `Lines` and the group's units.
+    moving_width: float64 [C], the same between two different readings, if that is wider.
     common_units: float64 [C], NaN where groups move alike and their units are 1; see `glaim_stream.tables.units`.
     form_error, line_errors: float64 [C], mean absolute errors at hidden cells; NaN without one.
     cells: int64 [C], number of hidden cells.
@@ -60,6 +61,7 @@ class Fitted:
     near_form: Doubles
     near_line: Doubles
     line_width: Doubles
+    moving_width: Doubles
     common_units: Doubles
     form_error: Doubles
     line_errors: Doubles

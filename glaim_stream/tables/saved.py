@@ -21,7 +21,9 @@ from glaim_stream.tables.long_gaps import LongGaps
 _ARRAYS = ("by_form", "spread", "form_width", "line_width", "form_error", "line_errors", "cells")
 _LONG = ("error", "usual", "width")
 _LOWEST, _HIGHEST, _FORM = "lowest", "highest", "form"
-_LATER = {"common_units": np.nan, "nearest": 0.0, "near_form": 0.0, "near_line": 0.0}  # what older files would say
+_LATER = {  # what older files would say
+    "common_units": np.nan, "nearest": 0.0, "near_form": 0.0, "near_line": 0.0, "moving_width": 0.0,
+}  # fmt: skip
 _KIND = "imputer of tables"
 
 
