@@ -91,7 +91,8 @@ class OwnForm(nn.Module):
         """
         lowest, highest = self.level_range[0], self.level_range[1]
         span = highest - lowest
-        near = torch.logical_and(level >= lowest - span, level <= highest + span)
+        lowest, highest = lowest - span, highest + span
+        near = torch.logical_and(level >= lowest, level <= highest)
         usable = torch.logical_and(known, near)
         if moved is not None:
             usable = torch.logical_and(usable, moved.logical_not())

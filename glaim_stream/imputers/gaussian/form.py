@@ -387,8 +387,9 @@ class ClosedForm:
         silent = least > most
         with np.errstate(over="ignore", invalid="ignore"):
             swing = np.maximum(self.swing, most - least)
-            low = np.where(silent, self.lowest, least - swing)[:, :, None]
-            high = np.where(silent, self.highest, most + swing)[:, :, None]
+            trained = self.highest - self.lowest
+            low = np.where(silent, self.lowest - trained, least - swing)[:, :, None]
+            high = np.where(silent, self.highest + trained, most + swing)[:, :, None]
         return low, high
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from glaim_stream.imputers.gaussian.levels import levels_of
 from glaim_stream.tables.fill import Group, fill_groups
-from tests.imputers.gaussian.samples import STEP_MS, STEPS, fitted
+from tests.imputers.gaussian.samples import STEPS
 
 ROWS, HALF = 1000, 500
 
@@ -23,30 +23,24 @@ def begun_late(before: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("before", [35.0, 22.0])
-def test_a_level_far_beyond_all_that_were_seen_is_declined(before: float) -> None:
+def test_a_table_leaves_cells_whose_level_is_far_beyond_all_that_were_seen(before: float) -> None:
     values, _ = begun_late(before)
-    form = fitted(values[None]).form
-    ends = np.arange(STEPS, HALF, 25)
-    cut = np.stack([values[:, end - STEPS : end] for end in ends])
-    assert np.isnan(form.fill(np.nan_to_num(cut), np.isfinite(cut), STEP_MS * ends).mean[:, 1]).all()
     group = fill_groups([Group("g", 60_000 * np.arange(ROWS), values)], sensors=["a", "b", "c"]).groups[0]
     assert np.isfinite(group.values[1, :HALF]).sum() <= 2  # beside the first reading
 
 
-def test_a_level_a_little_beyond_those_that_were_seen_is_as_uncertain_as_it_is_far() -> None:
+def test_a_level_beyond_those_that_were_seen_is_followed_as_far_as_their_range_is_wide() -> None:
     rng = np.random.default_rng(3)
     level = rng.normal(size=(400, 1)) @ np.array([[1.0, 2.0]])
-    levels = levels_of(
-        level + 0.01 * rng.normal(size=level.shape), np.ones((400, 2, STEPS), np.bool_), np.zeros(400, int)
-    )
-    inside, beyond, far = (
-        levels.complete(np.array([[at, 0.0]]), np.array([[True, False]])) for at in (0.5, levels.highest[0] + 0.5, 9.0)
-    )
+    seen = np.ones((400, 2, STEPS), np.bool_)
+    levels = levels_of(level + 0.01 * rng.normal(size=level.shape), seen, np.zeros(400, np.int64))
+    (low, own), (high, most) = levels.lowest, levels.highest
+    known = np.array([[True, False]])
+    inside, beyond, far = (levels.complete(np.array([[at, 0.0]]), known) for at in (0.5, high + 1.0, 1.9 * high - low))
     assert inside[0][0, 1] == pytest.approx(1.0, abs=0.05)
-    assert beyond[0][0, 1] == levels.highest[1]
-    distance = 2 * (levels.highest[0] + 0.5) - levels.highest[1]
-    assert beyond[1][0, 1] - inside[1][0, 1] == pytest.approx(distance**2, rel=0.2)
-    assert np.isnan(far[0][0, 1])
+    assert beyond[0][0, 1] == pytest.approx(2 * (high + 1.0), abs=0.2)
+    assert beyond[1][0, 1] - inside[1][0, 1] == pytest.approx((0.5 * (beyond[0][0, 1] - most)) ** 2)
+    assert far[0][0, 1] <= most + (most - own)
 
 
 def test_a_sensor_that_begins_within_windows_follows_the_others_as_in_whole_ones() -> None:
