@@ -159,7 +159,9 @@ def fit(
             candidates[PLAIN].distance = CONSTANTS.default_distance
         candidates[PLAIN].add(windows)
         weights = {PLAIN: 1.0} if validation is None else _chosen(candidates, windows, validation, span)
-        form = choose_levels(_form(candidates, weights, windows, training, sensors, steps, kinds), validation)
+        form = _form(candidates, weights, windows, training, sensors, steps, kinds)
+        # The validation may have the first readings of a sensor, and chooses its kind too.
+        form = choose_levels(dataclasses.replace(form, declines_unseen=False), validation)
         if validation is None:
             return _Attempt(candidates, weights, form, None, {})
         found = check(form, validation)

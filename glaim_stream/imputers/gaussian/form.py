@@ -5,8 +5,9 @@ that are carried; steps without any reading; silent sensors that probably follow
 `tiles`), a window is cut into shorter ones that overlap.
 
 Bounds: a filled value leaves the range of its sensor's observed cells by at most the trained range of a window, and a
-silent sensor's value stays within the range of the training. An answer by logarithms leaves the plain one by at most
-four of its deviations, unless it is in the range of the sensor's observed cells (`log_room`).
+silent sensor's value stays within the range of the training. A sensor that the training never saw is declined. An
+answer by logarithms leaves the plain one by at most four of its deviations, unless it is in the range of the sensor's
+observed cells (`log_room`).
 
 A window with q missing cells costs O(q C T) for the right-hand side and O(q^3) to solve. With one variant and T = 96,
 one core of an Intel Xeon (2026-11-28) fills 28,000 windows/s at C = 8 with 2 % missing, 16,000 with 5 % and 1,300 with
@@ -118,6 +119,8 @@ class ClosedForm:
         there, instead of what the levels of the others say.
     dark_steps: which steps without any reading get the last value or the line, where few newest steps are filled;
         None: none of them.
+    declines_unseen: whether sensors without a reading in the training are declined: their scale is a placeholder, so
+        their bands would mean nothing. Not stored. A fit asks for their answers, to choose their kinds.
     """
 
     sensors: tuple[str, ...]
@@ -137,6 +140,15 @@ class ClosedForm:
     until_ms: int | None = None
     carried_levels: bool = True
     dark_steps: DarkSteps | None = None
+    declines_unseen: bool = True
+
+    @cached_property
+    def unseen(self) -> Bools:
+        """The sensors [C] without a reading in the training windows."""
+        never = np.all([each.levels.own < 0 for each in self.variants], axis=0)
+        # One whose line broke in all of these windows, as wind from the north, has no level either, but was read.
+        broken = are(self.kinds, Kind.METER, Kind.ANGLE) & (self.highest > self.lowest)
+        return np.asarray(never & ~broken, np.bool_)
 
     @cached_property
     def digest(self) -> str:
@@ -307,6 +319,8 @@ class ClosedForm:
             deviation = np.where(hole, self.carried_deviation[:, None], deviation)
         if self.dark_steps is not None:
             self.dark_steps.apply(mean, self.kinds, values, complete, observed)
+        if self.declines_unseen and self.unseen.any():
+            mean[:, self.unseen] = np.nan
         np.copyto(deviation, np.nan, where=np.isnan(mean))
         related.take_unconfirmed(mean, deviation, trained)
         return mean, deviation, without
