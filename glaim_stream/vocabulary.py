@@ -50,6 +50,7 @@ class Quality(IntEnum):
 
 METHODS = [method.name.lower() for method in Method]
 QUALITIES = [quality.name.lower() for quality in Quality]
+DOUBTFUL = "doubtful"  # in place of a method, in files that `fill` wrote: a reading that stands apart and is kept
 
 
 class Status(IntEnum):

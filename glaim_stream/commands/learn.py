@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import csv
 import json
 import os
 import signal
@@ -165,7 +164,6 @@ def _read_file(
     from glaim_stream.replay.files import Dealer
     from glaim_stream.times import text_of_ms
 
-    _require_no_rows(file)
     since, until = (None if moment is None else text_of_ms(moment) for moment in (since_ms, until_ms))
     messages = MessageFlags(input_format=InputFormat.ARROW, batch=_FILE_BATCH)
     source = FileInput.open(file, PlantFlags(), messages, form, since, until)
@@ -177,30 +175,6 @@ def _read_file(
         for _, records, taken in Dealer(1, now_ms).deal(source.messages, 50):
             collector.add(records, now_ms=now_ms)
             progress(taken, source.total)
-
-
-def _require_no_rows(file: Path) -> None:
-    """Refuse a file of filled rows, such as `replay` writes: what was imputed must not be learned.
-
-    Raises:
-        SettingsError: the file has the columns of filled rows.
-    """
-    from glaim_stream.errors import SettingsError
-
-    columns: list[str] = []
-    if file.suffix in (".parquet", ".pq") and file.is_file():
-        import pyarrow as pa
-        from pyarrow import parquet
-
-        try:
-            columns = parquet.read_schema(file).names
-        except (pa.ArrowException, OSError):
-            return  # the reader of files states what is wrong with it
-    elif file.suffix == ".csv" and file.is_file():
-        with file.open(errors="replace", newline="") as lines:
-            columns = next(csv.reader(lines), [])
-    if {"method", "observed", "value"} <= set(columns):
-        raise SettingsError(f"{file}: expected readings, found filled rows, which must not be learned")
 
 
 async def _read_topic(

@@ -19,10 +19,10 @@ from glaim_stream.completeness.tally import Cells as DayCells
 from glaim_stream.errors import SettingsError, unknown_name
 from glaim_stream.files.form import NO_TIME, duration
 from glaim_stream.tables.cells import Cells, ReadingColumn, Series, fill_cells, series_of
-from glaim_stream.tables.columns import DOUBTFUL, beside
+from glaim_stream.tables.columns import beside
 from glaim_stream.tables.groups import Group, Progress
 from glaim_stream.tables.user_file import UserFile, cells_of, open_file
-from glaim_stream.vocabulary import METHODS, Method
+from glaim_stream.vocabulary import DOUBTFUL, METHODS, Method
 
 _SHORTEST_MONTH_MS = 28 * 86_400_000
 _OF_ROWS = {"group", "sensor", "ts", "observed", "method", "revision"}  # columns of `tail --out`

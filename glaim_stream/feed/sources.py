@@ -86,9 +86,12 @@ def read_source(
         decimal: decimal sign; empty: inferred from the numbers.
 
     Raises:
-        SettingsError: the file cannot be read, or can be read in two ways.
+        SettingsError: the file cannot be read, can be read in two ways, or holds filled values.
     """
-    reading = read(path, time=time_column, timezone=timezone, date_order=date_order, missing=missing, decimal=decimal)
+    reading = read(
+        path, time=time_column, timezone=timezone, date_order=date_order, missing=missing, decimal=decimal,
+        only_readings=True,
+    )  # fmt: skip
     if reading.form.axis:
         raise SettingsError(
             f"{path}: it has depths or elapsed times and no dates, so it is no stream; `glaim-stream fill` fills it"

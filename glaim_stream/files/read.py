@@ -40,6 +40,7 @@ def read(
     group: str | None = None,
     sensors: Sequence[str] = (),
     missing: Sequence[str] = (),
+    only_readings: bool = False,
     name: str = "",
 ) -> Reading:
     """Find out the form of a file and read it.
@@ -54,10 +55,11 @@ def read(
         group: column that names the group of a row.
         sensors: columns that are sensors; default: those that hold measurements.
         missing: numbers and words that mean no value, in every column.
+        only_readings: refuse a file that holds filled values.
         name: of the file, for messages; default: the path's.
 
     Raises:
-        SettingsError: the file cannot be read, or can be read in two ways.
+        SettingsError: the file cannot be read, can be read in two ways, or holds filled values that are not wanted.
     """
     name = name or (source.name if isinstance(source, Path) else "the data")
     if form is not None:
@@ -67,7 +69,7 @@ def read(
     timezone = timezone or "UTC"
     zone_of(timezone)
     numbers_missing, words_missing = _told(missing)
-    table = read_table(source, missing=words_missing, decimal=decimal, name=name)
+    table = read_table(source, missing=words_missing, decimal=decimal, only_readings=only_readings, name=name)
     if table.log is not None and table.log.missing is not None:
         numbers_missing.append(table.log.missing)
     axis = _axis(table, time, date_order, name)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import SettingsError
 from glaim_stream.files.content import content_of, plain, typed_table
+from glaim_stream.files.filled_rows import require_no_filled_rows
 from glaim_stream.files.form import NumberForm, TextForm
 from glaim_stream.files.kinds import is_number, is_text
 from glaim_stream.files.numbers import described, number_columns
@@ -48,17 +49,21 @@ class Table:
         return pa.table({each: self.numbers.get(each, cells) for each, cells in self.columns.items()})
 
 
-def read_table(source: Path | bytes, *, missing: Sequence[str] = (), decimal: str = "", name: str = "") -> Table:
+def read_table(
+    source: Path | bytes, *, missing: Sequence[str] = (), decimal: str = "", only_readings: bool = False, name: str = ""
+) -> Table:
     """Read a file as a table: kind, encoding, separator, header, and how its numbers are written.
 
     Args:
         source: the file, or its bytes.
         missing: words that mean no value, in every column.
         decimal: decimal sign, "." or ",".
+        only_readings: refuse a file that holds filled values.
         name: of the file, for messages; default: the path's.
 
     Raises:
-        SettingsError: the file cannot be read, or its numbers can be read in two ways.
+        SettingsError: the file cannot be read, its numbers can be read in two ways, or it holds filled values that are
+            not wanted.
     """
     name = name or (source.name if isinstance(source, Path) else "the data")
     data, kind, compression = content_of(source, name)
@@ -80,6 +85,8 @@ def read_table(source: Path | bytes, *, missing: Sequence[str] = (), decimal: st
     else:
         table = typed_table(data, kind, name)
         names, cells = tuple(table.column_names), [plain(each) for each in table.columns]
+    if only_readings:
+        require_no_filled_rows(dict(zip(names, cells, strict=True)), name)
     nameless = [at for at, column in enumerate(names) if not column and not _is_empty(cells[at])]
     if len(nameless) == 1 and _NAMELESS not in names:
         names = (*names[: nameless[0]], _NAMELESS, *names[nameless[0] + 1 :])

@@ -18,6 +18,7 @@ from aiokafka.partitioner import DefaultPartitioner
 from glaim_stream.errors import SettingsError
 from glaim_stream.feed.formats import InputFormat
 from glaim_stream.feed.messages import ARROW_HEADERS, Encoder, Plan
+from glaim_stream.files.filled_rows import OF_ROWS, refusal
 
 RAW_ENDINGS = (".jsonl", ".ndjson", ".arrows")  # one message per line, or consecutive Arrow IPC streams
 
@@ -38,6 +39,12 @@ class FileRecord:
 
 class _Group(msgspec.Struct):
     group: str
+
+
+class _FilledRow(msgspec.Struct):  # the fields of OF_ROWS
+    method: msgspec.Raw
+    observed: msgspec.Raw
+    value: msgspec.Raw
 
 
 @dataclass(slots=True)
@@ -86,7 +93,7 @@ def raw_messages(path: Path) -> list[tuple[bytes | None, bytes, Sequence[tuple[s
     """Return (key, value, headers) of each message of a file; the key is the group named by a JSON message.
 
     Raises:
-        SettingsError: the file cannot be read, is empty, or its name ends in none of RAW_ENDINGS.
+        SettingsError: the file cannot be read, is empty, holds filled rows, or its name ends in none of RAW_ENDINGS.
     """
     try:
         data = path.read_bytes()
@@ -97,6 +104,8 @@ def raw_messages(path: Path) -> list[tuple[bytes | None, bytes, Sequence[tuple[s
         messages = [(key, value, ARROW_HEADERS) for key, value in _streams(data, path)]
     elif path.suffix in RAW_ENDINGS:
         lines = [line for line in data.split(b"\n") if line.strip()]
+        if any(map(_is_filled_row, lines)):
+            raise SettingsError(refusal(str(path), OF_ROWS))
         messages = list(zip(map(_json_key, lines), lines, repeat(())))
     else:
         raise SettingsError(f"{path}: expected a name ending in {', '.join(RAW_ENDINGS)}")
@@ -132,6 +141,7 @@ _JUDGED = 100  # lines that tell messages from a table
 _MESSAGES = ({"readings"}, {"values"}, {"sensor", "value"}, {"sensor", "ts"})
 _SLICE = 2000  # messages encoded at a time
 _group_decoder = msgspec.json.Decoder(_Group)
+_row_decoder = msgspec.json.Decoder(_FilledRow)
 
 
 def _json_key(line: bytes) -> bytes | None:
@@ -141,6 +151,15 @@ def _json_key(line: bytes) -> bytes | None:
         return None  # the pipeline rejects what cannot be decoded
 
 
+def _is_filled_row(line: bytes) -> bool:
+    """Whether a line is a row of the output topic, as `tail --format jsonl` prints it."""
+    try:
+        _row_decoder.decode(line)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return False
+    return True
+
+
 def _streams(data: bytes, path: Path) -> Iterator[tuple[bytes | None, bytes]]:
     source = pa.BufferReader(data)
     while (start := source.tell()) < len(data):
@@ -148,5 +167,7 @@ def _streams(data: bytes, path: Path) -> Iterator[tuple[bytes | None, bytes]]:
             table = pa.ipc.open_stream(source).read_all()
         except (pa.ArrowException, OSError) as error:
             raise SettingsError(f"{path}: expected Arrow IPC streams, found none at byte {start}: {error}") from error
+        if set(table.column_names) >= OF_ROWS:
+            raise SettingsError(refusal(str(path), OF_ROWS))
         groups = table["group"].to_pylist() if "group" in table.column_names and table.num_rows else [None]
         yield (str(groups[0]).encode() if groups[0] is not None else None), data[start : source.tell()]

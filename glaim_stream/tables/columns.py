@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.vocabulary import METHODS, Method
+from glaim_stream.vocabulary import DOUBTFUL, METHODS, Method
 
 BESIDE = ("method", "lower", "upper")
-DOUBTFUL = "doubtful"
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,24 @@ def test_filled_rows_are_not_learned(tmp_path: Path, environment: dict[str, str]
     assert "found that of the filled rows, imputed-readings" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["rows.txt", "rows.jsonl"])
+@pytest.mark.parametrize("command", [("learn", "--dry-run", "--data"), ("produce", "--dry-run"), ("health",)])
+def test_no_command_takes_filled_rows_for_readings(
+    tmp_path: Path, environment: dict[str, str], command: tuple[str, ...], name: str
+) -> None:
+    table = readings(200).rename_columns(["ts", "group", "sensor", "value"])
+    table = table.append_column("observed", pa.array([False] * len(table)))
+    table = table.append_column("method", pa.array(["gaussian"] * len(table)))
+    file = tmp_path / name
+    if name == "rows.txt":
+        pa.csv.write_csv(table, file)
+    else:  # as `tail --format jsonl` prints them; `learn` takes such lines for raw messages
+        file.write_text("".join(json.dumps(row, default=str) + "\n" for row in table.to_pylist()))
+    done = call(*command, str(file), environment=environment)
+    assert done.returncode == 2, done.stdout
+    assert "found filled rows" in done.stderr
+
+
 def test_a_repository_whose_files_need_signatures_gets_no_closed_form(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:

@@ -85,6 +85,16 @@ def test_a_file_without_messages_is_rejected(tmp_path: Path, name: str, content:
         raw_messages(path)
 
 
+def test_rows_of_the_output_topic_are_no_messages(tmp_path: Path) -> None:
+    row = {"group": "g1", "sensor": "a", "ts": 5, "value": 1.0, "observed": False, "method": "gaussian"}
+    reading = {"group": "g1", "sensor": "a", "ts": 5, "value": 1.0}
+    (tmp_path / "rows.jsonl").write_text(f"{json.dumps(reading)}\n{json.dumps(row)}\n")
+    (tmp_path / "rows.arrows").write_bytes(arrow_stream(**{name: [each] for name, each in row.items()}))
+    for name in ("rows.jsonl", "rows.arrows"):
+        with pytest.raises(SettingsError, match="found filled rows"):
+            raw_messages(tmp_path / name)
+
+
 def test_a_replay_writes_all_rows_and_rejects_of_raw_messages(tmp_path: Path) -> None:
     (tmp_path / "groups.yaml").write_text(CATALOGUE)
     start_ms = 1_700_000_000_000 // 60_000 * 60_000

@@ -91,7 +91,7 @@ def configure(
 def guess_layout(path: Path, given: DataSpec, stated: Mapping[str, Any]) -> Guess:
     """Guess a file's form, the words that stand for no value, and the roles of its columns."""
     try:
-        whole = read_table(path, missing=given.no_value, decimal=given.decimal)
+        whole = read_table(path, missing=given.no_value, decimal=given.decimal, only_readings=True)
     except SettingsError as error:
         raise DataError(str(error)) from error
     if "units" not in stated and whole.units:

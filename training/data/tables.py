@@ -88,10 +88,10 @@ def read_table(path: Path, no_value: Sequence[str] = (), decimal: str = "") -> p
     """Read a file of any kind that `glaim_stream.files.read` reads; columns of numbers as numbers.
 
     Raises:
-        DataError: it is absent, of another kind, or cannot be read.
+        DataError: it is absent, of another kind, cannot be read, or holds filled values.
     """
     try:
-        return read_file(path, missing=no_value, decimal=decimal).arrow
+        return read_file(path, missing=no_value, decimal=decimal, only_readings=True).arrow
     except SettingsError as error:
         raise DataError(str(error)) from error
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from glaim_stream.windows.rings import Rings
+from training.autoconfig.from_file import guess_layout
 from training.data.masks import MaskSpec
 from training.data.series import DataSpec, fit_scale, split
 from training.data.tables import load
@@ -193,6 +194,15 @@ def test_an_absent_file_and_an_unknown_format_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04")
     with pytest.raises(DataError, match=r"a\.xlsx: expected CSV, .*, found a zip archive or an Excel workbook"):
         load(DataSpec(), tmp_path / "a.xlsx")
+
+
+def test_filled_values_are_no_readings(tmp_path: Path) -> None:
+    text = "time,a,a_method,a_lower,a_upper\n0,1,observed,,\n60000,2,gaussian,1,3\n"
+    for name in ("filled.csv", "filled.txt"):
+        with pytest.raises(DataError, match=r"found filled rows.*'a_lower', 'a_method', 'a_upper'"):
+            load(DataSpec(), csv(tmp_path / name, text))
+        with pytest.raises(DataError, match="found filled rows"):
+            guess_layout(tmp_path / name, DataSpec(), {})
 
 
 def test_the_parts_are_in_time_order_and_disjoint(wide_csv: Path) -> None:
