@@ -74,7 +74,10 @@ def learn(
         typer.Option(min=1, help="Most readings to keep in memory; beyond it, learn fewer groups. [default: 20 M]"),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Place the new form even if it is not better, or could not be tried.")
+        bool,
+        typer.Option(
+            "--force", help="Place the new form even if it is not better, lost a sensor, or could not be tried."
+        ),
     ] = False,
     untried: Annotated[
         bool,
@@ -90,9 +93,10 @@ def learn(
 ) -> None:  # fmt: skip
     """Fit the closed form of a model to readings in seconds, and place it where workers take it up while they run.
 
-    It replaces the one in use only if it is better on the newest rows, which neither has seen; the first one must beat
-    interpolation and last value there. Readings that are bad, uncertain, duplicates or outside of the limits, and those
-    of stuck sensors, are not learned. --timezone is also the zone of the habits of the day.
+    It replaces the one in use only if it is better on the newest rows, which neither has seen, and has readings of all
+    sensors that the one in use knows; the first one must beat interpolation and last value there. Readings that are
+    bad, uncertain, duplicates or outside of the limits, and those of stuck sensors, are not learned. --timezone is also
+    the zone of the habits of the day.
     """
     from glaim_stream.catalogue import read_catalogue
     from glaim_stream.errors import ModelError, SettingsError
@@ -226,6 +230,7 @@ def _print_json(done: Learned, series: Series) -> None:
 
 
 def _print(done: Learned, folder: Path, seconds: float, *, dry_run: bool) -> None:
+    from glaim_stream.errors import listed
     from glaim_stream.learn.place import target
 
     if done.problem:
@@ -234,6 +239,9 @@ def _print(done: Learned, folder: Path, seconds: float, *, dry_run: bool) -> Non
         print("not plain numbers: " + ", ".join(f"{sensor} {kind}" for sensor, kind in done.report.kinds.items()))
     if done.errors:
         _print_errors(done.errors)
+    if done.form is not None and done.form.unseen.any():
+        names = [name for name, unseen in zip(done.form.sensors, done.form.unseen.tolist(), strict=True) if unseen]
+        print(f"without a reading to learn from, so interpolation fills them: {listed(names)}")
     if not done.chosen or done.form is None:
         print(f"{target(folder)}: unchanged; {done.reason}")
         return

@@ -1,4 +1,7 @@
-"""One learning at a time: fits a closed form, tries it, and replaces the one in use where it is better."""
+"""One learning at a time: fits a closed form, tries it, and replaces the one in use where it is better.
+
+It is not replaced by one that lost a sensor, or that was not tried on it (`silent`).
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from glaim_stream.imputers.gaussian.fit import fit, rows_needed
 from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.gaussian.report import INTERPOLATION, LAST_VALUE, Report
 from glaim_stream.imputers.gaussian.series import Series
+from glaim_stream.learn.silent import silent_sensors
 from glaim_stream.learn.trial import Errors, better, errors_of, held_out
 from glaim_stream.models.contract import FORM_FILE
 from glaim_stream.models.form_manifest import place_form
@@ -59,7 +63,7 @@ def learn(
     untried: bool = False,
     dry_run: bool = False,
 ) -> Learned:
-    """Fit a closed form and place it in the model's folder if it is better than what is in use.
+    """Fit a closed form and place it in the model's folder if it is better than what is in use, for all its sensors.
 
     The form is fitted on the rows before the trial and placed as it was tried. So both forms of the next learning have
     not seen its newest rows, even if it begins less than a window later. A second process waits for the first.
@@ -135,7 +139,10 @@ def _tried(
     losses = [rival for rival in rivals if not better(errors, NEW, rival)]
     names = " and ".join("the form in use" if rival == IN_USE else rival for rival in losses or rivals)
     reason = f"{'not ' if losses else ''}better than {names} on the newest {held} rows"
-    return Learned(fitted.form, fitted.report, force or not losses, reason, held, errors)
+    silent = silent_sensors(fitted.form, old, series, held) if old is not None else None
+    if silent:
+        reason = f"{reason}; {silent}" + ("" if force else ": --force places it all the same")
+    return Learned(fitted.form, fitted.report, force or not (losses or silent), reason, held, errors)
 
 
 @contextmanager

@@ -109,6 +109,28 @@ def test_filled_rows_are_not_learned(tmp_path: Path, environment: dict[str, str]
     assert "found that of the filled rows, imputed-readings" in done.stderr
 
 
+def test_a_form_that_never_saw_a_sensor_of_the_one_in_use_stays_out(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    lost = PLANT.sensor_ids[1]
+    table = readings(300)
+    pq.write_table(table, tmp_path / "readings.parquet")
+    alone = table.filter(pa.array([sensor != lost for sensor in table["sensor"].to_pylist()]))
+    pq.write_table(alone, tmp_path / "alone.parquet")
+    until = ("--until", "2026-01-01T02:00:00Z")
+    given = ("learn", "--data", str(tmp_path / "readings.parquet"), *until)
+    assert "has now the closed form" in call(*given, environment=environment).stdout
+    form = tmp_path / "models" / "pump"
+    before = ClosedForm.load(form).digest
+    done = call("learn", "--data", str(tmp_path / "alone.parquet"), environment=environment)
+    assert done.returncode == 0, done.stderr
+    assert f"no reading in the training rows ({lost}): --force places it all the same" in done.stdout
+    assert ClosedForm.load(form).digest == before
+    forced = call("learn", "--data", str(tmp_path / "alone.parquet"), "--force", environment=environment)
+    assert f"without a reading to learn from, so interpolation fills them: {lost}\n" in forced.stdout
+    assert ClosedForm.load(form).digest != before
+
+
 @pytest.mark.parametrize("name", ["rows.txt", "rows.jsonl"])
 @pytest.mark.parametrize("command", [("learn", "--dry-run", "--data"), ("produce", "--dry-run"), ("health",)])
 def test_no_command_takes_filled_rows_for_readings(

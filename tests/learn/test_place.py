@@ -37,9 +37,13 @@ def model(**changes: object) -> Model:
     return found
 
 
-def rows(first: int, last: int, *, values: np.ndarray = VALUES) -> Series:
+def rows(first: int, last: int, *, values: np.ndarray = VALUES, silent: slice | None = None) -> Series:
+    """Rows of the plant; the second sensor has no readings in the rows `silent` of these."""
     part = values[:, :, first:last]
-    return Series(part, np.ones(part.shape, np.bool_), START_MS + first * STEP_MS, STEP_MS)
+    observed = np.ones(part.shape, np.bool_)
+    if silent is not None:
+        observed[:, 1, silent] = False
+    return Series(part, observed, START_MS + first * STEP_MS, STEP_MS)
 
 
 def learned(series: Series, folder: Path, *, force: bool = False, dry_run: bool = False) -> Learned:
@@ -58,12 +62,17 @@ def test_the_first_form_beats_the_baselines_and_is_what_a_worker_reads(tmp_path:
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [FORM_MANIFEST, FORM_FILE]
 
 
-def test_a_better_form_replaces_the_one_in_use(tmp_path: Path) -> None:
+def noisy_form(folder: Path) -> None:
+    """Place a form that was fitted to noise."""
     noise = np.random.default_rng(0).normal(size=VALUES.shape) * VALUES.std(axis=2, keepdims=True)
     fit(
         noise[:, :, :60], np.ones((3, 3, 60), np.bool_), start_ms=START_MS, step_ms=STEP_MS, sensors=SENSORS,
         steps=WINDOW,
-    ).form.save(tmp_path)  # fmt: skip
+    ).form.save(folder)  # fmt: skip
+
+
+def test_a_better_form_replaces_the_one_in_use(tmp_path: Path) -> None:
+    noisy_form(tmp_path)
     before = ClosedForm.load(tmp_path).digest
     done = learned(rows(0, 300), tmp_path)
     assert done.chosen, done.reason
@@ -85,6 +94,31 @@ def test_a_worse_form_is_not_placed_unless_it_is_forced(tmp_path: Path) -> None:
     assert (tmp_path / FORM_FILE).read_bytes() == before
     assert learned(broken, tmp_path, force=True).chosen
     assert (tmp_path / FORM_FILE).read_bytes() != before
+
+
+def test_a_form_that_lost_a_sensor_is_not_placed_unless_it_is_forced(tmp_path: Path) -> None:
+    noisy_form(tmp_path)
+    before = (tmp_path / FORM_FILE).read_bytes()
+    without = rows(60, 360, silent=slice(0, None))
+    done = learned(without, tmp_path)
+    assert not done.chosen
+    assert done.reason == (
+        "better than the form in use on the newest 24 rows; the form in use knows sensors that have no reading in the "
+        f"training rows ({SENSORS[1]}): --force places it all the same"
+    )
+    assert (tmp_path / FORM_FILE).read_bytes() == before
+    forced = learned(without, tmp_path, force=True)
+    assert forced.chosen
+    assert "--force" not in forced.reason
+    assert SENSORS[1] not in learned(without, tmp_path).reason  # the form in use does not know it either
+
+
+def test_a_form_that_was_not_tried_on_a_sensor_is_not_placed(tmp_path: Path) -> None:
+    noisy_form(tmp_path)
+    done = learned(rows(60, 360, silent=slice(270, None)), tmp_path)
+    assert not done.chosen
+    assert f"have no reading in the rows of the trial ({SENSORS[1]})" in done.reason
+    assert learned(rows(60, 360), tmp_path, dry_run=True).chosen
 
 
 def test_rows_that_the_form_in_use_has_seen_do_not_decide(tmp_path: Path) -> None:
