@@ -280,6 +280,7 @@ def _numbered(numbers: Any) -> list[Stamps]:
         valid &= np.isfinite(exact)
         if not valid.any():
             return []
+        exact = np.where(valid, exact, 0.0)  # a cast of NaN warns
         whole = np.rint(np.clip(exact, -9e18, 9e18)).astype(np.int64)
     else:
         return []

@@ -353,3 +353,19 @@ def test_brackets_in_text_and_many_shallow_objects_are_not_deep() -> None:
     found = read("\n".join(map(json.dumps, rows)).encode(), name="text.jsonl")
     assert found.rows == 60
     assert read(json.dumps(rows).encode(), name="array.json").rows == 60
+
+
+@pytest.mark.filterwarnings("error")
+def test_json_lines_with_nan_and_infinity_are_holes_and_warn_of_nothing() -> None:
+    odd = {7: "NaN", 8: "Infinity", 9: "-Infinity"}
+    rows = [f'{{"ts": "2026-03-01T00:{minute:02}:00Z", "a": {odd.get(minute, minute + 0.5)}}}' for minute in range(60)]
+    found = read("\n".join(rows).encode(), name="gateway.jsonl")
+    assert np.flatnonzero(~np.isfinite(found.values[0])).tolist() == [7, 8, 9]
+
+
+@pytest.mark.filterwarnings("error")
+def test_seconds_with_nan_among_them_are_times() -> None:
+    rows = [f'{{"ts": {"NaN" if row == 7 else 1_767_225_600.5 + row}, "a": {row}.5}}' for row in range(60)]
+    found = read("\n".join(rows).encode(), name="gateway.jsonl")
+    assert np.flatnonzero(found.times_ms == NO_TIME).tolist() == [7]
+    assert found.times_ms[8] == 1_767_225_608_500
