@@ -30,6 +30,9 @@ _FITTING = 0.9  # share of the differences that are multiples of a step
 _LEAST_ROWS = 0.1  # share of the steps that have a row; with fewer, the step is the distance of two sensors' stamps
 _ALONE = 0.45  # share of the times that have a step of their own, at least
 _NEAR = 10  # steps; differences of more tell less about the length of one
+_STRETCH = 20  # differences, over which rows that keep to the mean step stray from it by less than one step ...
+_STEADY = 0.9  # in this share of the stretches
+_CLEAR = 0.4  # share of the multiples of a step, without which jitter hides whether there is another step
 _KEPT = 0.5  # share of a row's deviation from the grid that the next row starts with, if it is less than ...
 _JITTER = 0.25  # of a step
 _ROUND = 0.005  # of a step, by which it may differ from a round number of seconds, minutes or hours
@@ -182,9 +185,18 @@ def _quality(differences: Ints, step: float) -> tuple[float, float]:
 
 
 def _refined(differences: Ints, step: float) -> int:
-    """The mean step instead of the most common one, and a round number where one is near."""
+    """The mean step instead of the most common one, and a round number where one is near.
+
+    Where the rows do not keep to the mean of all differences, as where 10 minutes turn into 15 (a mean step of 500 s
+    would lie between them and fit neither), only the multiples of the step count.
+    """
     multiple = np.rint(differences / step)
+    if (differences == multiple * step).mean() >= _FITTING:
+        return max(1, round(step))
     near = multiple <= _NEAR
+    close = np.abs(differences / step - multiple) <= _CLOSE
+    if close.mean() >= _CLEAR and not _is_kept(differences[near], multiple[near]):
+        near &= close | (multiple == 0)  # of two rows of a step, what lies between them is a part of it
     steps = multiple[near].sum()
     mean = float(differences[near].sum() / steps) if steps else step
     if np.any(differences[near] != multiple[near] * step):
@@ -194,6 +206,16 @@ def _refined(differences: Ints, step: float) -> int:
                 return rounded
         return max(1, round(mean))
     return max(1, round(step))
+
+
+def _is_kept(differences: Ints, multiple: Doubles) -> bool:
+    """Whether rows keep to the mean step: their jitter cancels out over a stretch, while another step adds up."""
+    if not multiple.sum():
+        return False
+    missed = np.cumsum(differences / (differences.sum() / multiple.sum()) - multiple)
+    stretch = max(1, min(_STRETCH, len(missed) // 2))
+    missed = np.concatenate([[0.0], missed])
+    return bool((np.abs(missed[stretch:] - missed[:-stretch]) < 1.0).mean() >= _STEADY)
 
 
 def _places(times: Ints, step: int) -> Ints:

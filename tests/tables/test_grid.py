@@ -51,6 +51,30 @@ def test_many_missing_rows_do_not_double_the_step():
     assert Grid.of(place * MINUTE).step_ms == MINUTE
 
 
+@pytest.mark.parametrize("others", [20, 150, 270])
+@pytest.mark.parametrize(("usual", "other"), [(10, 15), (10, 12), (15, 20), (60, 90), (10, 15.5)])
+def test_a_change_of_the_step_gives_one_of_the_two_and_none_between(usual, other, others):
+    differences = np.repeat([usual, other], [300 - others, others])
+    assert step_of([minutes(0, *np.cumsum(differences))]) in (usual * MINUTE, other * MINUTE)
+
+
+def test_groups_of_different_steps_have_one_of_the_two():
+    assert step_of([10 * np.arange(300) * MINUTE, 15 * np.arange(300) * MINUTE]) == 10 * MINUTE
+
+
+@pytest.mark.parametrize(("later_s", "step_s"), [(26, 30), (22, 20)])
+def test_two_loggers_that_report_seconds_after_each_other_have_their_mean_step(later_s, step_s):
+    seconds = 60 * np.arange(300)[:, None] + np.array([0, later_s])
+    assert step_of([seconds.ravel() * 1000]) == step_s * 1000
+
+
+@pytest.mark.parametrize("jitter", [0.05, 0.1, 0.2])
+def test_stamps_with_jitter_have_the_mean_step(jitter):
+    rng = np.random.default_rng(3)
+    times = (np.arange(2_000) + rng.uniform(-jitter, jitter, 2_000)) * 10 * MINUTE
+    assert step_of([np.sort(times.astype(np.int64))]) == 10 * MINUTE
+
+
 @pytest.mark.parametrize(
     ("days", "step_days"),
     [([0, 1, 2, 3, 4, 7, 8, 9, 10, 11, 14, 15], 1), ([0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334], 30)],
