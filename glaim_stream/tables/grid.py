@@ -35,6 +35,7 @@ _STEADY = 0.9  # in this share of the stretches
 _CLEAR = 0.4  # share of the multiples of a step, without which jitter hides whether there is another step
 _KEPT = 0.5  # share of a row's deviation from the grid that the next row starts with, if it is less than ...
 _JITTER = 0.25  # of a step
+_HALF = 0.6  # of a step, which a row may be from its step while the distance to the one before is a multiple
 _ROUND = 0.005  # of a step, by which it may differ from a round number of seconds, minutes or hours
 _UNITS_MS = (86_400_000, 3_600_000, 60_000, 1_000, 100, 10, 1)
 
@@ -227,6 +228,10 @@ def _places(times: Ints, step: int) -> Ints:
     for difference in (np.diff(times) / step).tolist():
         position = difference + rest
         ahead = max(0, round(position))
+        # After a clock has restarted halfway between two steps, rounding would go on by no step and by two in turn.
+        whole = round(difference)
+        if whole and abs(difference - whole) <= _CLOSE and abs(rest) <= _HALF:
+            ahead = whole
         rest = position - ahead
         if ahead and abs(rest) < _JITTER:
             rest *= _KEPT

@@ -94,6 +94,16 @@ def test_groups_share_a_step_whatever_their_offsets():
     assert step_of([minutes(0, 1, 2), minutes(0.5, 1.5, 2.5)]) == MINUTE
 
 
+@pytest.mark.parametrize("jitter_s", [0, 5])
+def test_rows_keep_a_step_each_after_a_clock_restarted_halfway_between_two(jitter_s):
+    rng = np.random.default_rng(4)
+    times = 10 * np.arange(200) * MINUTE + rng.integers(-jitter_s, jitter_s + 1, 200) * 1000
+    times[100:] += 5 * MINUTE
+    grid = Grid.of(times)
+    assert (grid.step_ms, grid.shared) == (10 * MINUTE, 0)
+    assert grid.empty <= 1
+
+
 def test_a_stated_step_holds():
     grid = Grid.of(minutes(0, 1, 2, 3), step_ms=2 * MINUTE)
     assert grid.rows.tolist() == [0, 0, 1, 1]
