@@ -115,10 +115,11 @@ def fill_file(
         typer.Exit: none of the holes could be filled.
     """
     from glaim_stream.errors import SettingsError
-    from glaim_stream.tables.cells import fill_cells
+    from glaim_stream.tables.cells import fill_cells, series_of
+    from glaim_stream.tables.inserted import require_insertable
     from glaim_stream.tables.page import page
     from glaim_stream.tables.summary import described, summed
-    from glaim_stream.tables.user_file import cells_of, open_file, write
+    from glaim_stream.tables.user_file import cells_of, open_file, require_additions, write
 
     if minutes is not None and not 0 < minutes < float("inf"):
         raise SettingsError(f"expected --minutes above 0, found {minutes:g}")
@@ -136,11 +137,15 @@ def fill_file(
         **reading.stated,
     )
     cells = cells_of(user_file)
-    known = described(name, user_file.form, len(cells.times_ms), gzipped=user_file.gzipped)
+    found = series_of(cells)
+    known = described(name, user_file.form, len(cells.times_ms), found, gzipped=user_file.gzipped)
     say(known)
+    require_additions(user_file, flags=writing.flags, insert_rows=writing.insert_rows)  # before the fit, which is long
+    if writing.insert_rows:
+        require_insertable(cells, found)
     with task_progress() as progress, _training(minutes) as train:
         outcome = fill_cells(
-            cells, form=form, train=train, max_gap=max_gap, timezone=user_file.form.timezone,
+            cells, found, form=form, train=train, max_gap=max_gap, timezone=user_file.form.timezone,
             plausibility=plausibility, progress=progress,
         )  # fmt: skip
     compress = target.endswith(".gz") or (user_file.gzipped and target in (PIPE, file))

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from glaim_stream.errors import SettingsError
 from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.tables.columns import FilledColumn, NewRows
+from glaim_stream.tables.columns import FilledColumn
 from glaim_stream.tables.fill import Group, Result, fill_groups
 from glaim_stream.tables.grid import NO_TIME, Grid, step_of
 from glaim_stream.tables.groups import Progress, Trainer
+from glaim_stream.tables.uneven import Uneven, uneven
 from glaim_stream.vocabulary import Method
 
 Ints = NDArray[np.int64]
@@ -76,6 +77,7 @@ class Series:
     grids: of each group, through the times of its rows.
     step: of each group int64 [rows of the table], the step of each of its rows, -1 elsewhere.
     values: of each group float64 [sensors, steps], NaN where no row has a reading.
+    uneven: the group that fits the step least; None where all fit.
     """
 
     step_ms: int
@@ -83,6 +85,12 @@ class Series:
     grids: tuple[Grid, ...]
     step: tuple[Ints, ...]
     values: tuple[Doubles, ...]
+    uneven: Uneven | None = None
+
+    @property
+    def even(self) -> bool:
+        """Whether the steps can have one length: months and years have not."""
+        return self.step_ms < _SHORTEST_MONTH_MS
 
 
 @dataclass(frozen=True)
@@ -96,6 +104,7 @@ class Outcome:
     shared_rows: rows whose step has an earlier row of the same group.
     unordered: rows that stand below a later one of their group.
     grids, members: of each group, its grid and its rows.
+    uneven: the group that fits the step least; None where all fit.
     """
 
     columns: tuple[FilledColumn, ...]
@@ -111,6 +120,7 @@ class Outcome:
     long: bool = False  # a reading a row
     sensor_holes: dict[str, tuple[int, int]] = field(default_factory=dict)  # holes, and how many are filled
     doubts: dict[str, Doubts] = field(default_factory=dict)  # by sensor that has some
+    uneven: Uneven | None = None
 
     @property
     def even(self) -> bool:
@@ -120,6 +130,7 @@ class Outcome:
 
 def fill_cells(
     cells: Cells,
+    found: Series | None = None,
     *,
     form: ClosedForm | None = None,
     train: Trainer | None = None,
@@ -132,6 +143,7 @@ def fill_cells(
 
     Args:
         cells: of the table.
+        found: what `series_of` makes of them, where it is known.
         form: a fitted closed form; None fits one to these readings.
         train: trains a network beside the closed form; see fill_groups.
         max_gap: longest gap in steps that is filled; see fill_groups.
@@ -143,7 +155,7 @@ def fill_cells(
         SettingsError: the table has no readings, its times show no grid, or the model is one of another step.
         ModelError: there are too few rows for a fit.
     """
-    found = series_of(cells)
+    found = found or series_of(cells)
     if form is not None and form.step_ms != found.step_ms:
         raise SettingsError(f"the model has a step of {form.step_ms:,} ms, and the file one of {found.step_ms:,} ms")
     members, grids, step, series = found.members, found.grids, found.step, found.values
@@ -170,7 +182,7 @@ def fill_cells(
     shared = sum(grid.shared for grid in grids) if pairs == 1 else 0
     return Outcome(
         columns, result, dict(methods), dict(left), sum(grid.empty for grid in grids), shared, unordered, grids,
-        members, cells.sensors, cells.long, holes, _doubts(cells, columns),
+        members, cells.sensors, cells.long, holes, _doubts(cells, columns), found.uneven,
     )  # fmt: skip
 
 
@@ -195,43 +207,8 @@ def series_of(cells: Cells, *, step_ms: int | None = None) -> Series:
         for code, known in _by_group(column.group, np.isfinite(column.value)):
             known = known[step[code][known] >= 0]
             values[code][column.sensor[known], step[code][known]] = column.value[known]
-    return Series(step_ms, members, grids, step, values)
-
-
-def new_rows(cells: Cells, outcome: Outcome) -> tuple[NewRows, Ints]:
-    """The rows that a table lacks, below the rows before them; and the codes of their groups.
-
-    Raises:
-        SettingsError: rows of the table are not in order of time, or it has a reading a row.
-    """
-    if cells.long:
-        raise SettingsError("rows can be inserted where each row holds all sensors, not where it holds one reading")
-    if not outcome.even:
-        raise SettingsError("rows can be inserted where steps have one length, which months and years have not")
-    if outcome.unordered:
-        raise SettingsError("rows can be inserted where the rows of a group are in order of time, which these are not")
-    by_column = any(column.group[0] != cells.columns[0].group[0] for column in cells.columns if len(column.group))
-    below, times, values, half, codes = [], [], [], [], []
-    for code, (rows, grid) in enumerate(zip(outcome.members, outcome.grids, strict=True)):
-        if by_column and code:
-            break
-        dated = rows[grid.rows >= 0]
-        steps = grid.rows[grid.rows >= 0]
-        absent = np.setdiff1d(np.arange(grid.steps), steps)
-        before = np.searchsorted(steps, absent, side="right") - 1
-        # From the row above: where stamps jitter, the grid and they drift apart.
-        times.append(cells.times_ms[dated[before]] + (absent - steps[before]) * grid.step_ms)
-        below.append(dated[before])
-        codes.append(np.full(len(absent), code))
-        found = [outcome.result.groups[int(each.group[0]) if by_column else code] for each in cells.columns]
-        at = [(int(each.sensor[0]), absent) for each in cells.columns]
-        values.append(np.stack([each.values[cell] for each, cell in zip(found, at, strict=True)]))
-        half.append(np.stack([(each.upper[cell] - each.lower[cell]) / 2 for each, cell in zip(found, at, strict=True)]))
-    place = np.concatenate(below)
-    order = np.argsort(place, kind="stable")
-    numbers = (np.concatenate(each, axis=1)[:, order] for each in (values, half))
-    new = NewRows(place[order], np.concatenate(times)[order], *numbers)
-    return new, np.concatenate(codes)[order]
+    irregular = uneven(grids, [cells.times_ms[rows] for rows in members])
+    return Series(step_ms, members, grids, step, values, irregular)
 
 
 def _grid(times_ms: Ints, step_ms: int) -> Grid:

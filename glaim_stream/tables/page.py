@@ -58,7 +58,7 @@ def _numbers(outcome: Outcome, holes: int) -> str:
     percent = gain_percent(outcome)
     if percent is not None:
         numbers.append((f"{-percent:+.0f} %", "error against interpolation, on readings that were hidden on purpose"))
-    if outcome.missing_rows and outcome.even:
+    if outcome.missing_rows and outcome.even and outcome.uneven is None:
         numbers.append((f"{outcome.missing_rows:,}", "steps have no row in the file"))
     return cards(numbers)
 

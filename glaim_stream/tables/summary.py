@@ -8,7 +8,7 @@ import numpy as np
 
 from glaim_stream.errors import listed
 from glaim_stream.files.form import NO_TIME, FileForm
-from glaim_stream.tables.cells import Outcome
+from glaim_stream.tables.cells import Outcome, Series
 from glaim_stream.tables.long_gaps import LONGEST_GAP
 from glaim_stream.vocabulary import METHODS, Method
 
@@ -20,12 +20,13 @@ METHOD_NAMES = {
 _KINDS = {"csv": "CSV", "las": "LAS", "jsonl": "JSON lines", "parquet": "Parquet", "arrow": "Arrow"}
 
 
-def described(name: str, form: FileForm, rows: int, *, gzipped: bool) -> list[str]:
-    """What the file is."""
+def described(name: str, form: FileForm, rows: int, found: Series, *, gzipped: bool) -> list[str]:
+    """What the file is, with the step that is used."""
     kind = _KINDS.get(form.kind, form.kind) + (", gzip inside" if gzipped else "")
     lines = [f"{name}: {kind}; {rows:,} rows and {len(form.columns):,} columns"]
     if form.first_ms != NO_TIME:
-        step = f", a step every {form.length(form.step_ms)}" if form.step_ms else ""
+        step_ms = found.step_ms if found.even else form.step_ms
+        step = f", a step every {form.length(step_ms)}" if form.step_ms else ""
         lines.append(f"from {form.moment(form.first_ms)} to {form.moment(form.last_ms)}{step}")
     return [*lines, f"sensors: {listed(form.sensors)}", *form.notes]
 
@@ -39,6 +40,13 @@ def summed(outcome: Outcome, holes: int, inserted: int | None, moment: Callable[
         lines.append(f"left as they are: {count:,} cells: {reason}")
     if inserted is not None:
         lines.append(f"rows inserted for steps that had none: {inserted:,}")
+    elif outcome.missing_rows and outcome.even and outcome.uneven is not None:
+        irregular = outcome.uneven
+        whose = f" of {outcome.result.groups[irregular.group].name!r}" if len(outcome.grids) > 1 else ""
+        lines.append(
+            f"rows missing: not counted, as {irregular.count:,} of {irregular.of:,} distances between rows{whose} are "
+            "no multiples of the step"
+        )
     elif outcome.missing_rows and outcome.even:
         hint = "" if outcome.long else "; --insert-rows inserts them where it can"
         lines.append(f"rows missing: {outcome.missing_rows:,} steps have no row{hint}")

@@ -18,8 +18,9 @@ from glaim_stream.errors import SettingsError
 from glaim_stream.files.form import NO_TIME, FileForm, NumberForm, Reading
 from glaim_stream.files.read import read
 from glaim_stream.tables.arrow_files import ArrowTable
-from glaim_stream.tables.cells import Cells, Ints, Outcome, ReadingColumn, new_rows
+from glaim_stream.tables.cells import Cells, Ints, Outcome, ReadingColumn
 from glaim_stream.tables.columns import FilledColumn, NewRows, beside
+from glaim_stream.tables.inserted import new_rows
 from glaim_stream.tables.json_lines import LinesTable
 from glaim_stream.tables.number_texts import NumberTexts
 from glaim_stream.tables.text import Beside, Changes, TextTable
@@ -146,6 +147,26 @@ def cells_of(file: UserFile) -> Cells:
     return Cells(times, groups, sensors, tuple(columns))
 
 
+def require_additions(file: UserFile, *, flags: bool, insert_rows: bool) -> None:
+    """Require that the file can take columns of flags and further rows, where these are asked for.
+
+    Raises:
+        SettingsError: it cannot.
+    """
+    if insert_rows and file.form.zone:
+        raise SettingsError(
+            f"the column {file.form.zone!r} states the zone of each row, which inserted rows would lack: fill the file "
+            "without --insert-rows"
+        )
+    if insert_rows and file.form.axis and file.form.kind != "las":
+        raise SettingsError("rows can be inserted where their times are dates, not where they count from a start")
+    if file.form.kind == "las" and (flags or insert_rows):
+        raise SettingsError(
+            "a well log names its columns and depths in its sections, so none can be added: --flags-out FILE writes "
+            "the methods and bounds"
+        )
+
+
 def write(
     file: UserFile, cells: Cells, outcome: Outcome, out: IO[bytes], *, flags: bool = False, insert_rows: bool = False,
     compress: bool = False,
@@ -164,18 +185,7 @@ def write(
     Raises:
         SettingsError: rows cannot be inserted, or a column's type cannot hold what it should.
     """
-    if insert_rows and file.form.zone:
-        raise SettingsError(
-            f"the column {file.form.zone!r} states the zone of each row, which inserted rows would lack: fill the file "
-            "without --insert-rows"
-        )
-    if insert_rows and file.form.axis and file.form.kind != "las":
-        raise SettingsError("rows can be inserted where their times are dates, not where they count from a start")
-    if file.form.kind == "las" and (flags or insert_rows):
-        raise SettingsError(
-            "a well log names its columns and depths in its sections, so none can be added: --flags-out FILE writes "
-            "the methods and bounds"
-        )
+    require_additions(file, flags=flags, insert_rows=insert_rows)
     new, codes = new_rows(cells, outcome) if insert_rows else (None, np.empty(0, np.int64))
     if compress:
         with gzip.GzipFile(fileobj=out, mode="wb", mtime=0) as packed:

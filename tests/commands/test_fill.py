@@ -139,6 +139,54 @@ def test_missing_rows_are_inserted_on_request(tmp_path: Path) -> None:
     assert "rows inserted for steps that had none: 3" in done.stdout
 
 
+def test_rows_are_not_inserted_where_ten_minutes_turn_into_fifteen(tmp_path: Path) -> None:
+    cells = table(".2f")
+    for row in range(120, ROWS):
+        cells[row][0] = (START + timedelta(minutes=10 * row + 5 * (row - 120))).strftime("%Y-%m-%d %H:%M")
+    (tmp_path / "in.csv").write_text(joined(cells, ",", "\n", "time,a,b,note").replace(HOLE, ""))
+
+    done = fill(tmp_path / "in.csv", "--out", tmp_path / "out.csv", "--insert-rows")
+
+    assert done.returncode == 2
+    assert not (tmp_path / "out.csv").exists()
+    assert (
+        "--insert-rows expects rows that are multiples of 10 min apart, found 119 of 239 distances that are not"
+        in done.stderr
+    )
+
+    done = fill(tmp_path / "in.csv", "--out", tmp_path / "out.csv")
+    assert done.returncode == 0, done.stderr
+    assert "a step every 10 min" in done.stdout
+    assert "rows missing: not counted, as 119 of 239 distances between rows are no multiples of the step" in done.stdout
+
+
+def test_the_step_that_is_printed_is_the_one_that_is_used(tmp_path: Path) -> None:
+    """Rows are 26 s and 34 s apart in turn; 26 s would be the most frequent distance."""
+    lines = [f"{START + timedelta(seconds=60 * (row // 2) + 26 * (row % 2)):%Y-%m-%dT%H:%M:%SZ}" for row in range(ROWS)]
+    values = ["" if row % 9 == 4 else f"{value:.2f}" for row, value in enumerate(sensor(1))]
+    (tmp_path / "in.csv").write_text("\n".join(["time,a", *map(",".join, zip(lines, values, strict=True))]))
+
+    done = fill(tmp_path / "in.csv", "--out", tmp_path / "out.csv")
+
+    assert done.returncode == 0, done.stderr
+    assert "from 2026-03-20T00:00:00Z to 2026-03-20T01:59:26Z, a step every 30 s" in done.stdout
+
+
+def test_no_more_rows_are_inserted_than_ten_times_those_of_the_file(tmp_path: Path) -> None:
+    cells = table(".2f")
+    for row in range(120, ROWS):  # half a year of silence
+        cells[row][0] = (START + timedelta(days=180, minutes=10 * row)).strftime("%Y-%m-%d %H:%M")
+    (tmp_path / "in.csv").write_text(joined(cells, ",", "\n", "time,a,b,note").replace(HOLE, ""))
+
+    done = fill(tmp_path / "in.csv", "--out", tmp_path / "out.csv", "--insert-rows")
+
+    assert done.returncode == 2
+    assert (
+        "--insert-rows expects to insert at most 2,400 rows into 240, found 25,920 steps of 10 min without a row"
+        in done.stderr
+    )
+
+
 def test_flags_stand_beside_each_sensor_and_in_a_long_file(tmp_path: Path) -> None:
     cells = table(".2f")
     (tmp_path / "in.csv").write_text(joined(cells, ",", "\n", "time,a,b,note").replace(HOLE, ""))
