@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-_FEWEST = 20  # of fewer times no part can be called the rest
+FEWEST = 20  # of fewer times no part can be called the rest
 _SHARE = 0.05  # at either end, of what may be stray
 
 
@@ -23,7 +23,7 @@ def stray_times(times_ms: NDArray[np.int64]) -> NDArray[np.bool_]:
         bool [n].
     """
     none = np.zeros(len(times_ms), np.bool_)
-    if len(times_ms) < _FEWEST:
+    if len(times_ms) < FEWEST:
         return none
     least = int(len(times_ms) * _SHARE)
     ordered = np.partition(times_ms, (least, len(times_ms) - 1 - least))

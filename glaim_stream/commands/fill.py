@@ -115,7 +115,7 @@ def fill_file(
         typer.Exit: none of the holes could be filled.
     """
     from glaim_stream.errors import SettingsError
-    from glaim_stream.tables.cells import fill_cells, series_of
+    from glaim_stream.tables.cells import fill_cells, series_of, without_stray_rows
     from glaim_stream.tables.inserted import require_insertable
     from glaim_stream.tables.page import page
     from glaim_stream.tables.summary import described, summed
@@ -136,9 +136,9 @@ def fill_file(
         group=reading.group,
         **reading.stated,
     )
-    cells = cells_of(user_file)
+    cells, stray = without_stray_rows(cells_of(user_file))
     found = series_of(cells)
-    known = described(name, user_file.form, len(cells.times_ms), found, gzipped=user_file.gzipped)
+    known = described(name, user_file.form, cells, found, stray, gzipped=user_file.gzipped)
     say(known)
     require_additions(user_file, flags=writing.flags, insert_rows=writing.insert_rows)  # before the fit, which is long
     if writing.insert_rows:

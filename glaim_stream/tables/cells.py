@@ -15,6 +15,7 @@ from glaim_stream.tables.columns import FilledColumn
 from glaim_stream.tables.fill import Group, Result, fill_groups
 from glaim_stream.tables.grid import NO_TIME, Grid, step_of
 from glaim_stream.tables.groups import Progress, Trainer
+from glaim_stream.tables.stray_rows import StrayRows, counted, stray_rows
 from glaim_stream.tables.uneven import Uneven, uneven
 from glaim_stream.vocabulary import Method
 
@@ -184,6 +185,16 @@ def fill_cells(
         columns, result, dict(methods), dict(left), sum(grid.empty for grid in grids), shared, unordered, grids,
         members, cells.sensors, cells.long, holes, _doubts(cells, columns), found.uneven,
     )  # fmt: skip
+
+
+def without_stray_rows(cells: Cells) -> tuple[Cells, StrayRows | None]:
+    """Take the time from rows whose time is far from all others, so that they are neither filled nor used."""
+    stray = stray_rows(cells.times_ms, _members(cells))
+    if not stray.any():
+        return cells, None
+    columns = tuple(replace(each, hole=each.hole & ~stray) for each in cells.columns)
+    times_ms = np.where(stray, NO_TIME, cells.times_ms)
+    return replace(cells, times_ms=times_ms, columns=columns), counted(cells.times_ms, stray)
 
 
 def series_of(cells: Cells, *, step_ms: int | None = None) -> Series:

@@ -18,11 +18,16 @@ from glaim_stream.tables.fitted import Fitted
 from glaim_stream.tables.frame import frame_of
 from glaim_stream.tables.groups import Group
 from glaim_stream.tables.layout import Flags, Layout, fills_of, groups_of, layout_of, parts_of
-from glaim_stream.times import zone_of
+from glaim_stream.tables.stray_rows import counted
+from glaim_stream.times import text_of_ms, zone_of
 
 
 class HolesLeft(UserWarning):
     """Holes were left null; the message states how many and why."""
+
+
+class StrayTimes(UserWarning):
+    """Rows were left as they are, because their times are far from all others; the message names the first one."""
 
 
 def impute(
@@ -54,6 +59,7 @@ def impute(
 
     Warns:
         HolesLeft: some holes were left null.
+        StrayTimes: rows are left as they are, because their times are far from all others.
 
     Raises:
         TableError, TableTypeError: the table cannot be filled as stated.
@@ -67,6 +73,7 @@ def impute(
     filled = apply(fit_groups(layout, groups, timezone), groups, max_gap=max_gap)
     fills, left = fills_of(frame, layout, parts, filled)
     out = frame.filled(fills)
+    warn_of_stray_rows(layout)
     warn_of_holes(left)
     return out
 
@@ -85,6 +92,14 @@ def warn_of_holes(left: Counter[str]) -> None:
     if left:
         reasons = "; ".join(f"{count:,} {reason}" for reason, count in left.items())
         warnings.warn(f"{left.total():,} holes were left null: {reasons}", HolesLeft, stacklevel=3)
+
+
+def warn_of_stray_rows(layout: Layout) -> None:
+    """Warn of rows whose times are far from all others, if there are any."""
+    if layout.times is not None and layout.stray is not None:
+        found = counted(layout.times.ms, layout.stray)
+        if found is not None:
+            warnings.warn(found.said(text_of_ms(found.time_ms), counted_from=0), StrayTimes, stacklevel=3)
 
 
 def _zone(stated: str | None, layout: Layout) -> str:

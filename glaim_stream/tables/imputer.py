@@ -19,7 +19,7 @@ from glaim_stream.tables.errors import TableError, TableTypeError
 from glaim_stream.tables.fitted import Fitted
 from glaim_stream.tables.frame import Frame, frame_of
 from glaim_stream.tables.groups import FilledGroup
-from glaim_stream.tables.impute import fit_groups, warn_of_holes
+from glaim_stream.tables.impute import fit_groups, warn_of_holes, warn_of_stray_rows
 from glaim_stream.tables.layout import Flags, Layout, Part, columns_of, fills_of, groups_of, layout_of, parts_of
 from glaim_stream.tables.numpy_frame import NumpyFrame
 
@@ -81,12 +81,16 @@ class Imputer(Estimator):
             X: a table of pandas, polars, pyarrow or numpy.
             y: ignored.
 
+        Warns:
+            StrayTimes: rows are left out, because their times are far from all others.
+
         Raises:
             TableError, TableTypeError: the table cannot be used as stated.
         """
         frame = _matrix(X)
         layout = layout_of(frame, self._flags)
         self._learn(frame, layout, parts_of(frame, layout, self.step_ms))
+        warn_of_stray_rows(layout)
         return self
 
     def transform(self, X: Any) -> Any:  # noqa: N803
@@ -96,6 +100,7 @@ class Imputer(Estimator):
 
         Warns:
             HolesLeft: some holes were left null.
+            StrayTimes: rows are left as they are, because their times are far from all others.
 
         Raises:
             TableError, TableTypeError: the table lacks columns of the fit, or is of another kind.
@@ -104,6 +109,7 @@ class Imputer(Estimator):
         layout, parts = self._parts(frame)
         fills, left = fills_of(frame, layout, parts, self._answers(parts))
         out = frame.filled(fills)
+        warn_of_stray_rows(layout)
         warn_of_holes(left)
         return out
 
@@ -212,7 +218,7 @@ class Imputer(Estimator):
             raise TableError(f"{listed(unknown)}: columns with holes that the fit has not seen, or without any hole")
         if (found.times is not None) != self._timed:
             raise TableError("expected times in both the fit and the table, or in neither")
-        layout = Layout(self._sensors, found.times, found.group, found.group_names)
+        layout = Layout(self._sensors, found.times, found.group, found.group_names, found.stray)
         return layout, parts_of(frame, layout, self._fitted.step_ms or self.step_ms)
 
     def _answers(self, parts: Sequence[Part]) -> tuple[FilledGroup, ...]:

@@ -17,13 +17,16 @@ from glaim_stream.tables.errors import TableError, TableTypeError
 from glaim_stream.tables.frame import Fill, Frame, Times, require_unique
 from glaim_stream.tables.grid import NO_TIME, Grid, step_of
 from glaim_stream.tables.groups import FilledGroup, Group
+from glaim_stream.tables.stray_rows import stray_rows
 from glaim_stream.vocabulary import Method
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 ROW_MS = 60_000  # step of rows without times
 UNDATED = "in a row without a time"
+STRAY = "in a row whose time is far from all others"
 _ROWS = -1  # group number of rows without a group
 
 Names = Hashable | Sequence[Hashable]
@@ -51,12 +54,14 @@ class Layout:
     times: of the rows; None where they are even steps.
     group: number of each row's group, int64 [rows].
     group_names: by number.
+    stray: rows whose times are far from all others, bool [rows]; None where there are none.
     """
 
     sensors: tuple[Any, ...]
     times: Times | None
     group: Ints
     group_names: tuple[str, ...]
+    stray: Bools | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ def layout_of(frame: Frame, flags: Flags) -> Layout:
             if frame.number(name) is None:
                 raise TableTypeError(f"column {name!r} holds no numbers, so it cannot be filled")
     group, names = _groups(frame, group_columns)
-    return Layout(sensors, times, group, names)
+    return Layout(sensors, times, group, names, _stray(times, group, len(names)))
 
 
 def require_column(frame: Frame, name: Any) -> None:
@@ -205,8 +210,15 @@ def _text(cell: Any) -> str:
     return "" if missing else str(cell)
 
 
+def _stray(times: Times | None, group: Ints, groups: int) -> Bools | None:
+    if times is None:
+        return None
+    found = stray_rows(times.ms, [np.flatnonzero(group == number) for number in range(groups)])
+    return found if found.any() else None
+
+
 def parts_of(frame: Frame, layout: Layout, step_ms: int | None) -> list[Part]:
-    """Place a table's rows on even grids, one a group; rows without a time are left out.
+    """Place a table's rows on even grids, one a group; rows without a time, or with a stray one, are left out.
 
     Args:
         frame: the table.
@@ -222,6 +234,8 @@ def parts_of(frame: Frame, layout: Layout, step_ms: int | None) -> list[Part]:
     dated = np.ones(frame.rows, np.bool_) if layout.times is None else layout.times.ms != NO_TIME
     if layout.times is not None and frame.rows and not dated.any():
         raise TableError(f"expected rows with a time, found none in {frame.rows:,} rows")
+    if layout.stray is not None:
+        dated &= ~layout.stray
     rows = [np.flatnonzero((layout.group == number) & dated) for number in range(len(layout.group_names))]
     if layout.times is not None and step_ms is None:
         step_ms = _step(layout.times, rows)
@@ -257,12 +271,13 @@ def fills_of(
         answers[part.rows] = part.grid.of_step(group.values, np.nan)
         left.update(group.left)
     dated = np.isin(np.arange(frame.rows), np.concatenate([*(part.rows for part in parts), np.zeros(0, np.int64)]))
+    stray = np.zeros(frame.rows, np.bool_) if layout.stray is None else layout.stray
     fills = {}
     for place, name in enumerate(layout.sensors):
         column = frame.number(name)
         assert column is not None
         holes = np.isnan(column.values)
-        left.update({UNDATED: int((holes & ~dated).sum())})
+        left.update({UNDATED: int((holes & ~dated & ~stray).sum()), STRAY: int((holes & stray).sum())})
         made = holes & np.isfinite(answers[:, place])
         if made.any():
             fills[name] = Fill(made, answers[:, place])
@@ -272,7 +287,7 @@ def fills_of(
 def columns_of(
     frame: Frame, layout: Layout, parts: Sequence[Part], filled: Sequence[FilledGroup]
 ) -> Mapping[Any, tuple[Doubles, Doubles, NDArray[np.uint8], NDArray[np.bool_]]]:
-    """Return each sensor's lower and upper bounds, methods and doubts [rows]; NaN and NONE in rows without a time."""
+    """Return each sensor's lower and upper bounds, methods and doubts [rows]; NaN and NONE in rows without a grid."""
     lower, upper = (np.full((frame.rows, len(layout.sensors)), np.nan) for _ in range(2))
     method = np.full((frame.rows, len(layout.sensors)), Method.NONE, np.uint8)
     doubtful = np.zeros(method.shape, np.bool_)

@@ -8,8 +8,9 @@ import numpy as np
 
 from glaim_stream.errors import listed
 from glaim_stream.files.form import NO_TIME, FileForm
-from glaim_stream.tables.cells import Outcome, Series
+from glaim_stream.tables.cells import Cells, Outcome, Series
 from glaim_stream.tables.long_gaps import LONGEST_GAP
+from glaim_stream.tables.stray_rows import StrayRows
 from glaim_stream.vocabulary import METHODS, Method
 
 METHOD_NAMES = {
@@ -20,15 +21,19 @@ METHOD_NAMES = {
 _KINDS = {"csv": "CSV", "las": "LAS", "jsonl": "JSON lines", "parquet": "Parquet", "arrow": "Arrow"}
 
 
-def described(name: str, form: FileForm, rows: int, found: Series, *, gzipped: bool) -> list[str]:
-    """What the file is, with the step that is used."""
+def described(
+    name: str, form: FileForm, cells: Cells, found: Series, stray: StrayRows | None, *, gzipped: bool
+) -> list[str]:
+    """What the file is, with the step that is used and the rows that are not."""
     kind = _KINDS.get(form.kind, form.kind) + (", gzip inside" if gzipped else "")
-    lines = [f"{name}: {kind}; {rows:,} rows and {len(form.columns):,} columns"]
-    if form.first_ms != NO_TIME:
+    lines = [f"{name}: {kind}; {len(cells.times_ms):,} rows and {len(form.columns):,} columns"]
+    dated = cells.times_ms[cells.times_ms != NO_TIME]
+    if len(dated):
         step_ms = found.step_ms if found.even else form.step_ms
         step = f", a step every {form.length(step_ms)}" if form.step_ms else ""
-        lines.append(f"from {form.moment(form.first_ms)} to {form.moment(form.last_ms)}{step}")
-    return [*lines, f"sensors: {listed(form.sensors)}", *form.notes]
+        lines.append(f"from {form.moment(int(dated.min()))} to {form.moment(int(dated.max()))}{step}")
+    lines += [f"sensors: {listed(form.sensors)}", *form.notes]
+    return lines if stray is None else [*lines, stray.said(form.moment(stray.time_ms))]
 
 
 def summed(outcome: Outcome, holes: int, inserted: int | None, moment: Callable[[int], str]) -> list[str]:

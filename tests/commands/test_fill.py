@@ -139,6 +139,32 @@ def test_missing_rows_are_inserted_on_request(tmp_path: Path) -> None:
     assert "rows inserted for steps that had none: 3" in done.stdout
 
 
+@pytest.mark.parametrize("stray", ["1970-01-01T00:00:00Z,0.00,", "2106-02-07T06:28:15Z,NA,7"])
+def test_a_row_of_a_wrong_clock_stays_and_the_others_are_filled_as_without_it(tmp_path: Path, stray: str) -> None:
+    rows = [row[:3] for row in table(".2f", stamp="%Y-%m-%dT%H:%M:00Z")]
+    del rows[200]
+    lines = joined(rows, ",", "\n", "time,a,b").replace(HOLE, "NA").splitlines()
+    (tmp_path / "without.csv").write_text("\n".join(lines))
+    lines.insert(101, stray)
+    (tmp_path / "in.csv").write_text("\n".join(lines))
+
+    outputs = []
+    for name in ("without.csv", "in.csv"):
+        done = fill(tmp_path / name, "--out", tmp_path / f"out-{name}", "--insert-rows")
+        assert done.returncode == 0, done.stderr
+        outputs.append((tmp_path / f"out-{name}").read_text().splitlines())
+
+    assert outputs[1][101] == stray
+    assert [*outputs[1][:101], *outputs[1][102:]] == outputs[0]
+    said = (
+        f"rows with a time far from all others, as of a wrong clock: 1 (row 101, {stray[:20]}): kept as they are, not "
+        "filled, and not used to fill others"
+    )
+    assert said in done.stdout.splitlines()
+    assert "from 2026-03-20T00:00:00Z to 2026-03-21T15:50:00Z, a step every 10 min" in done.stdout
+    assert "rows inserted for steps that had none: 1" in done.stdout
+
+
 def test_rows_are_not_inserted_where_ten_minutes_turn_into_fifteen(tmp_path: Path) -> None:
     cells = table(".2f")
     for row in range(120, ROWS):
@@ -185,6 +211,7 @@ def test_no_more_rows_are_inserted_than_ten_times_those_of_the_file(tmp_path: Pa
         "--insert-rows expects to insert at most 2,400 rows into 240, found 25,920 steps of 10 min without a row"
         in done.stderr
     )
+    assert "wrong clock" not in done.stdout
 
 
 def test_flags_stand_beside_each_sensor_and_in_a_long_file(tmp_path: Path) -> None:

@@ -104,6 +104,20 @@ def test_rows_without_a_time_stay_and_are_reported():
     pd.testing.assert_series_equal(out["at"], table["at"])
 
 
+def test_a_row_of_a_wrong_clock_stays_and_the_others_are_filled_as_without_it():
+    table = frame().reset_index()
+    wrong = table.iloc[[9]].assign(at=pd.Timestamp(0, tz="UTC").tz_convert(table["at"].dt.tz), a=-7.5, b=np.nan)
+    stray = pd.concat([table[:40], wrong, table[40:]], ignore_index=True)
+    with pytest.warns() as seen:
+        out = impute(stray)
+    said = {each.category.__name__: str(each.message) for each in seen}
+    assert "far from all others, as of a wrong clock: 1 (row 40, 1970-01-01T00:00:00Z)" in said["StrayTimes"]
+    assert "1 holes were left null: 1 in a row whose time is far from all others" in said["HolesLeft"]
+    pd.testing.assert_frame_equal(out[40:41], stray[40:41])
+    names = ["a", "b", "c"]
+    pd.testing.assert_frame_equal(out[names].drop(index=40).reset_index(drop=True), impute(table)[names])
+
+
 @pytest.mark.parametrize("by_time", [False, True])
 def test_series_with_clocks_of_their_own_are_told_apart(by_time):
     """Two sensors that report seconds after each other, as home automation exports them."""
