@@ -13,9 +13,8 @@ from glaim_stream.tables.grid import Grid
 Ints = NDArray[np.int64]
 
 _MOST = 0.05  # share of the distances; clocks that are set or restart change some of them
-_FAR = (
-    0.3  # of a step, by which a distance misses a multiple of it: each of two stamps jitters by less than half of that
-)
+# Of a step, by which a distance misses a multiple of it: each of two stamps jitters by less than half of that.
+_FAR = 0.3
 _CLOSE = 0.1  # of a step, by which the median of a distance and its neighbours misses a multiple ...
 _SIDE = 4  # neighbours on each side: jitter misses multiples in both directions, another step always alike
 

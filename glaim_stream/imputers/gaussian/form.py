@@ -5,9 +5,9 @@ that are carried; steps without any reading; silent sensors that probably follow
 `tiles`), a window is cut into shorter ones that overlap.
 
 Bounds: a filled value leaves the range of its sensor's observed cells by at most the trained range of a window, and a
-silent sensor's value stays within the range of the training. A sensor that the training never saw is declined. An
-answer by logarithms leaves the plain one by at most four of its deviations, unless it is in the range of the sensor's
-observed cells (`log_room`).
+silent sensor's value leaves the range of the training by at most that range. A sensor that the training never saw is
+declined. An answer by logarithms leaves the plain one by at most four of its deviations, unless it is in the range of
+the sensor's observed cells (`log_room`).
 
 A window with q missing cells costs O(q C T) for the right-hand side and O(q^3) to solve. With one variant and T = 96,
 one core of an Intel Xeon (2026-11-28) fills 28,000 windows/s at C = 8 with 2 % missing, 16,000 with 5 % and 1,300 with
@@ -391,7 +391,7 @@ class ClosedForm:
         return LogRoom.of(values, observed, self.variants[0].least_deviation(values, observed, newest))
 
     def bounds(self, values: Doubles, observed: Bools) -> tuple[Doubles, Doubles]:
-        """Return bounds [n, C, 1] near each sensor's observed cells, or near the training's where there is none."""
+        """Return bounds [n, C, 1] around each sensor's observed cells, or around the training's where there is none."""
         unknown = np.flatnonzero(~observed)  # random masks cost five times as much
         known = values.copy()
         known.ravel()[unknown] = np.inf
