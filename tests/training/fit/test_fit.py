@@ -123,7 +123,7 @@ def test_gaussian_needs_no_configuration_beside_a_file(wide_csv: Path, tmp_path:
 def test_a_network_that_loses_to_the_closed_form_is_not_exported(
     wide_csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    weak = [word for word in arguments(wide_csv, tmp_path) if word != "--force-export"]
+    weak = [word for word in arguments(wide_csv, tmp_path, "--set=train.learning_rate=0.3") if word != "--force-export"]
     assert fit.main(weak) == 0  # the closed form is of use
     assert {file.name for file in (tmp_path / "repo" / "mine").iterdir()} == {"gaussian.npz", "gaussian.manifest.json"}
     assert "the network does not beat the closed form and is not exported" in capsys.readouterr().out
