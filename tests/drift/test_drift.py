@@ -26,7 +26,7 @@ from tests.drift.harness import CachingImputer, Stream, errors, gaps
 
 CHECKOUT = Path(__file__).parents[2]
 SHARE = PROBED_SHARE
-MARGIN = 0.35  # relative to MAE, per sensor, provisional and final separately; see docs/decisions/0031
+MARGIN = 0.35  # relative to MAE, per sensor, provisional and final separately; see docs/decisions/blend.md
 MEAN_MARGIN = 0.05  # mean over all sensors
 SINGLE_GROUP_MEAN_MARGIN = 0.25  # over the sensors when there is only one group
 INTERPOLATION = Ladder([Interpolation()])
