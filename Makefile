@@ -15,9 +15,12 @@ export PYTHONDONTWRITEBYTECODE :=
 # would only take turns with the other processes.
 PROCESSES := 3
 PARALLEL = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
-	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --ignore tests/cluster
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo test test-all chaos cluster-test servers cluster-programs lint quick fuzz mutants benchmark plant-model dist sbom prove-gpu chart-docs lock clean
+# The long tests. `.ci/run` runs `make test` and one of these groups, in turns (tests/turns.py).
+GROUPS := slow chaos cluster-test
+
+.PHONY: help setup demo test test-all slow chaos cluster-test turn next-turn servers cluster-programs linter-programs lint quick fuzz mutants benchmark plant-model dist sbom prove-gpu chart-docs lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,12 +42,12 @@ demo: setup  ## Kafka, Triton and the worker on this machine, filling holes in t
 test: lint servers  ## static checks, unit and property tests, real Kafka, Triton and helm: what a change is checked with
 	$(PARALLEL) -m '(not chaos or short) and not cluster and not slow'
 
+test-all: test $(GROUPS)  ## everything: make test, make slow, make chaos and make cluster-test
+
 # The slow tests compute, so that a third process would only take turns with the others.
-test-all: PROCESSES := 2
-test-all: lint servers cluster-programs  ## everything: make test, the slow tests, make chaos and make cluster-test
-	$(PARALLEL) -m 'not chaos and not cluster'
-	$(MAKE) chaos
-	$(MAKE) cluster-test
+slow: PROCESSES := 2
+slow: servers linter-programs  ## the tests that take long; quicker tests cover the same code
+	$(PARALLEL) -m 'slow and not chaos and not cluster'
 
 chaos: export GLAIM_CHAOS_DELIVERY = $(or $(DELIVERY),at_least_once)
 chaos: PROCESSES := 2
@@ -55,9 +58,17 @@ chaos: servers  ## every fault in real parts, and a table of what it cost; CHAOS
 cluster-test: cluster-programs  ## the chart installed in a real Kubernetes control plane with fake nodes; CLUSTER= names some tests
 	$(BIN)/python -m pytest -m cluster $(or $(CLUSTER),tests/cluster)
 
+turn:  ## the group that is due, by .ci/turn of the last commit
+	@$(PYTHON) -m tests.turns $(GROUPS)
+
+next-turn:  ## advance .ci/turn, for the last commit of a landing; AGAIN=1 after a landing that failed
+	@$(PYTHON) -m tests.turns $(GROUPS) --next $(if $(AGAIN),--again)
+
+linter-programs: setup
+	$(BIN)/python -m deploy.linters --fetch-only || test $$? -eq 3
+
 cluster-programs: setup
 	$(BIN)/python -m deploy.helm --fetch-only || test $$? -eq 3
-	$(BIN)/python -m deploy.linters --fetch-only || test $$? -eq 3
 	$(BIN)/python -m deploy.cluster --fetch-only || test $$? -eq 3  # built from source once: eight minutes of two idle cores
 
 servers: setup  # fetched here, so that no test times out on a slow network

@@ -160,7 +160,7 @@ def chromium(folder: Path) -> Iterator[Browser]:
     """Start Chromium with a profile in `folder`; skip the test where there is none."""
     program = next((found for name in _NAMES if (found := shutil.which(name))), None)
     if program is None:
-        pytest.skip("Chromium is not installed")
+        pytest.skip("Chromium is not installed: apt-get install chromium")
     commands, answers = os.pipe(), os.pipe()
     start = [sys.executable, "-c", _START, str(commands[0]), str(answers[1]), program]
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--hide-scrollbars",

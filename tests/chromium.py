@@ -68,7 +68,7 @@ def look(page: str, width: int, folder: Path) -> Look:
     """Open a page in Chromium; skip the test where there is none."""
     program = next((found for name in _NAMES if (found := shutil.which(name))), None)
     if program is None:
-        pytest.skip("Chromium is not installed")
+        pytest.skip("Chromium is not installed: apt-get install chromium")
     file = folder / f"measured-{width}.html"
     file.write_text('<meta charset="utf-8">' + _MEASURE.format(width=width, page=html.escape(page)))
     command = [

@@ -7,8 +7,9 @@ import os
 import re
 import signal
 import uuid
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from prometheus_client.metrics import MetricWrapperBase
@@ -18,9 +19,9 @@ from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka, kafka_from_envi
 from deploy.triton import ExternalTriton, LocalTriton, models_of, triton_from_environment
 from deploy.triton_install import unsupported_reason
 from glaim_stream import metrics
-from tests.file_order import in_order
+from tests.file_order import folder_of, in_order
 from tests.shared_servers import SharedServers
-from tests.skip_rules import fail_disallowed_skip, skips_are_failures
+from tests.skip_rules import fail_disallowed_skip, skipped_in_a_line, skips_are_failures
 
 SHARED_SERVERS = pytest.StashKey[SharedServers]()
 
@@ -33,8 +34,23 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the files into an order that suits several processes."""
+    """Put the files into an order that suits several processes; fail if a test is where no command collects it."""
+    lost = misplaced(items, config.rootpath)
+    if lost:
+        raise pytest.UsageError("\n".join(lost))
     items[:] = in_order(items, config.rootpath)
+
+
+def misplaced(items: Iterable[pytest.Item], root: Path) -> list[str]:
+    """Name the tests that their markers keep out of every command of the Makefile, which names folders too."""
+    lost = []
+    for item in items:
+        folder = folder_of(item.path, root)
+        if item.get_closest_marker("chaos") is not None and folder not in ("chaos", "monitoring"):
+            lost.append(f"{item.nodeid}: expected the marker chaos in the folders of make chaos, found it in {folder}")
+        if (item.get_closest_marker("cluster") is not None) is not (folder == "cluster"):
+            lost.append(f"{item.nodeid}: expected the marker cluster in tests/cluster and there alone")
+    return lost
 
 
 def pytest_collection_finish() -> None:
@@ -60,6 +76,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     servers = session.config.stash.get(SHARED_SERVERS, None)
     if servers is not None:
         servers.stop()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Print as the last line which tests were skipped and why, so that a green run does not hide them."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    line = reporter and skipped_in_a_line(reporter.stats.get("skipped", []))
+    if line:
+        reporter.write_line(line)
 
 
 @pytest.hookimpl(wrapper=True)

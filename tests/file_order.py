@@ -21,16 +21,17 @@ def in_order(items: Sequence[pytest.Item], root: Path) -> list[pytest.Item]:
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
-    waiting = _ranked([file for file in files if _folder(file, root) in WAITING], WAITING, root)
-    computing = _ranked([file for file in files if _folder(file, root) not in WAITING], COMPUTING, root)
+    waiting = _ranked([file for file in files if folder_of(file, root) in WAITING], WAITING, root)
+    computing = _ranked([file for file in files if folder_of(file, root) not in WAITING], COMPUTING, root)
     places = {file: WAITING_SHARE * place / len(waiting) for place, file in enumerate(waiting)}
     places |= {file: place / len(computing) for place, file in enumerate(computing)}
     return [item for file in sorted(places, key=places.__getitem__) for item in files[file]]
 
 
-def _folder(file: Path, root: Path) -> str:
+def folder_of(file: Path, root: Path) -> str:
+    """Return the folder of tests/ that a file is in."""
     return file.relative_to(root).parts[1] if file.is_relative_to(root) else ""
 
 
 def _ranked(files: Sequence[Path], folders: Sequence[str], root: Path) -> list[Path]:
-    return sorted(files, key=lambda file: (*folders, _folder(file, root)).index(_folder(file, root)))
+    return sorted(files, key=lambda file: (*folders, folder_of(file, root)).index(folder_of(file, root)))

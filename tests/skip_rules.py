@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 import pytest
 
@@ -46,3 +47,13 @@ def fail_disallowed_skip(report: pytest.TestReport | pytest.CollectReport) -> No
             f"expected this test to run, found it skipped: {reason}\n"
             "(CI or GLAIM_NO_SKIP is set; tests/skip_rules.py lists the reasons that are allowed)"
         )
+
+
+def skipped_in_a_line(reports: Iterable[pytest.TestReport | pytest.CollectReport]) -> str | None:
+    """Return a line that counts the skipped tests by reason, the most frequent first; None without skipped tests."""
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ") for report in reports if isinstance(report.longrepr, tuple)
+    )
+    if not reasons:
+        return None
+    return "skipped: " + "; ".join(f"{count} ({reason})" for reason, count in reasons.most_common())

@@ -36,7 +36,7 @@ def test_that_passes():
     pass
 """
 WHOLE_FILE = 'import pytest\npytest.skip("no cluster here", allow_module_level=True)\n'
-CONFTEST = "from tests.conftest import pytest_make_collect_report, pytest_runtest_makereport\n"
+CONFTEST = "from tests.conftest import pytest_make_collect_report, pytest_runtest_makereport, pytest_unconfigure\n"
 
 
 @pytest.fixture
@@ -49,8 +49,13 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Py
     return pytester
 
 
-def test_without_the_rule_skips_are_allowed(run: pytest.Pytester) -> None:
-    run.runpytest_subprocess().assert_outcomes(passed=1, skipped=4, xfailed=1)
+def test_without_the_rule_skips_are_allowed_and_the_last_line_counts_them(run: pytest.Pytester) -> None:
+    result = run.runpytest_subprocess("-n", "2")
+    result.assert_outcomes(passed=1, skipped=4, xfailed=1)
+    last = result.outlines[-1]
+    assert last.startswith("skipped: 1 (")
+    for reason in ("no helm here", "no promtool here", "no broker here", "no etth1.csv in the folder that"):
+        assert f"1 ({reason}" in last
 
 
 @pytest.mark.parametrize(("name", "value"), [("CI", "true"), ("GLAIM_NO_SKIP", "1")])

@@ -1,0 +1,123 @@
+"""The groups of tests that take turns in CI: each test is in one, and each group is drawn."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from deploy.cache import CHECKOUT
+from tests.conftest import misplaced
+from tests.turns import TURN_FILE, NotAdvanced, Turn, turn_of_last_commit
+
+MARKERS = ("slow", "chaos", "short", "cluster")
+GROUPS = "GROUPS := "
+
+
+def commands(*targets: str) -> list[str]:
+    """The calls of pytest that make would run for some targets."""
+    listed = subprocess.run(
+        ["make", "--dry-run", "--always-make", *targets], cwd=CHECKOUT, capture_output=True, text=True, check=True
+    ).stdout
+    return [line for line in listed.replace("\\\n", "").splitlines() if "-m pytest" in line]
+
+
+def groups() -> list[str]:
+    makefile = (CHECKOUT / "Makefile").read_text().splitlines()
+    return next(line for line in makefile if line.startswith(GROUPS)).removeprefix(GROUPS).split()
+
+
+def test_all_tests_are_those_of_every_change_and_of_the_groups() -> None:
+    expected = [re.sub(r"-n \d", "", each) for each in commands("test", *groups())]
+    assert len(expected) == 1 + len(groups())
+    assert [re.sub(r"-n \d", "", each) for each in commands("test-all")] == expected
+
+
+def test_each_combination_of_markers_is_selected_by_a_group_or_runs_with_every_change() -> None:
+    selections = []
+    for command in commands("test", *groups()):
+        expression = re.search(r"-m '?((?<=')[^']+|\w+)'?", command.partition("-m pytest")[2])
+        assert expression is not None, command
+        selections.append(expression[1])
+    for holds in itertools.product([False, True], repeat=len(MARKERS)):
+        markers = dict(zip(MARKERS, holds, strict=True))
+        selected = [each for each in selections if eval(each, {}, markers)]
+        assert selected, f"no command runs a test with {markers}"
+
+
+@pytest.mark.parametrize(
+    ("folder", "markers", "what"),
+    [
+        ("windows", {"chaos"}, "make chaos"),
+        ("cluster", set(), "cluster"),
+        ("cluster", {"slow"}, "cluster"),
+        ("windows", {"cluster"}, "cluster"),
+    ],
+)
+def test_a_test_that_no_command_would_collect_is_named(folder: str, markers: set[str], what: str) -> None:
+    def item(folder: str, markers: set[str]) -> SimpleNamespace:
+        path = Path("/checkout/tests") / folder / "test_x.py"
+        return SimpleNamespace(
+            path=path, nodeid=f"{folder}/test_x.py", get_closest_marker=dict.fromkeys(markers, 1).get
+        )
+
+    good = [item("chaos", {"chaos"}), item("monitoring", {"chaos"}), item("cluster", {"cluster"}), item("audit", set())]
+    assert misplaced(good, Path("/checkout")) == []
+    (named,) = misplaced([*good, item(folder, markers)], Path("/checkout"))
+    assert f"{folder}/test_x.py" in named
+    assert what in named
+
+
+class Repository:
+    """A repository with commits of nothing but the turn, or of nothing at all."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._git("init", "--quiet")
+        (folder / ".ci").mkdir()
+        self.commit()
+
+    def commit(self, turn: Turn | None = None) -> None:
+        if turn is not None:
+            (self.folder / TURN_FILE).write_text(f"{turn.landing}.{turn.attempt}\n")
+        self._git("add", ".")
+        self._git("-c", "user.name=n", "-c", "user.email=e", "commit", "--quiet", "--allow-empty", "--message", "m")
+
+    def _git(self, *arguments: str) -> None:
+        subprocess.run(["git", "-C", self.folder, *arguments], check=True, capture_output=True)
+
+
+def test_three_landings_in_a_row_draw_all_groups_however_many_commits_they_have(tmp_path: Path) -> None:
+    repository, chance, turn = Repository(tmp_path), random.Random(0), Turn(0, 0)
+    drawn, commits = [], 0
+    while commits < 30:
+        extra = chance.randrange(4)
+        for _ in range(extra):
+            repository.commit()
+            with pytest.raises(NotAdvanced):
+                turn_of_last_commit(tmp_path)
+        turn = turn.next(again=False)
+        repository.commit(turn)
+        commits += extra + 1
+        assert turn_of_last_commit(tmp_path) == turn
+        drawn.append(turn.draw(groups()))
+    assert all(set(three) == set(groups()) for three in zip(drawn, drawn[1:], drawn[2:], strict=False))
+
+
+def test_another_attempt_draws_the_group_that_failed(tmp_path: Path) -> None:
+    repository, failed = Repository(tmp_path), Turn(7, 1)
+    repository.commit(failed)
+    with pytest.raises(NotAdvanced, match=r"from 0\.0, found 7\.1"):
+        turn_of_last_commit(tmp_path)  # skips six landings
+    again = failed.next(again=True)
+    repository.commit(again)
+    assert turn_of_last_commit(tmp_path) == again == (7, 2)
+    assert again.draw("abc") == failed.draw("abc")
+    repository.commit()
+    with pytest.raises(NotAdvanced, match=r"advance \.ci/turn from 7\.2, found 7\.2: run `make next-turn`"):
+        turn_of_last_commit(tmp_path)
