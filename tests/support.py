@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import HealthCheck, settings
 
 from glaim_stream.catalogue import Catalogue, parse_catalogue
@@ -25,7 +26,7 @@ from glaim_stream.output.announcements import Announcement
 from glaim_stream.output.messages import Message, Origin, Output
 from glaim_stream.pipeline.applied import Applied
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.records import Method
+from glaim_stream.records import PLAIN_SCHEMA, SCHEMA, Method
 from glaim_stream.windows.closing import NO_WINDOW, Closed
 from glaim_stream.windows.partition import PartitionWindows
 
@@ -258,6 +259,19 @@ class PoisonedPipeline(Pipeline):
         if any(record.key == POISON for record in records):
             raise RuntimeError("a bug")
         return iter(applied)
+
+
+def rows_message(groups: Sequence[str]) -> bytes:
+    """A message of published rows: one row of a sensor for each group."""
+    row = {
+        "sensor": "s", "ts": 0, "value": 1.0, "observed": True, "method": "observed", "quality": "good", "status": 0,
+        "gap_age": 0, "revision": 0, "final": True, "model_version": "",
+    }  # fmt: skip
+    table = pa.Table.from_pylist([row | {"group": group} for group in groups], schema=PLAIN_SCHEMA).cast(SCHEMA)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, SCHEMA) as stream:
+        stream.write_table(table)
+    return bytes(sink.getvalue())
 
 
 def header(headers: Sequence[tuple[str, bytes]], name: str) -> str | None:

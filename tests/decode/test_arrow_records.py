@@ -28,11 +28,11 @@ NOW_MS = 1_700_000_000_000
 HEADERS = [("content-type", ARROW_CONTENT_TYPE)]
 
 
-def stream(columns: dict[str, Any], compression: str | None = None) -> bytes:
+def stream(columns: dict[str, Any], compression: str | None = None, metadata: dict[str, str] | None = None) -> bytes:
     batch = pa.record_batch(columns)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
-        writer.write_batch(batch)
+        writer.write_batch(batch, custom_metadata=metadata)
     return bytes(sink.getvalue().to_pybytes())
 
 
@@ -44,6 +44,7 @@ def arrow(value: bytes, offset: int = 0, key: bytes | None = None) -> Record:
     return Record(value, offset, key, HEADERS)
 
 
+GOOD = {"group": ["g0"], "ts": [NOW_MS], "s0": [1.0]}
 LONG = stream({"group": ["g0", "g1"], "sensor": ["s0", "s1"], "ts": [NOW_MS, NOW_MS - 1], "value": [1.5, None]}, "zstd")
 WIDE = stream({"ts": [NOW_MS, NOW_MS - 1], "s0": [1.0, 2.0], "s1": [None, 4]})
 
@@ -315,6 +316,8 @@ def test_arrow_and_json_records_keep_their_order() -> None:
         (stream({"ts": [datetime(2020, 1, 1)], "s0": [1.0]}), DeadLetterCause.UNDECODABLE),
         (stream({"ts": [NOW_MS], "s0": [b"\xff"]}), DeadLetterCause.UNDECODABLE),
         (stream({"ts": [[NOW_MS]], "s0": [1.0]}), DeadLetterCause.UNDECODABLE),
+        # As Arrow 0.17 marked what it had compressed: the lengths do not tell what it unpacks to.
+        (stream(GOOD, metadata={"ARROW:experimental_compression": "zstd"}), DeadLetterCause.UNDECODABLE),
         (stream({"ts": pa.nulls(10**6), "s0": pa.nulls(10**6), "s1": pa.nulls(10**6)}), DeadLetterCause.TOO_LARGE),
         (stream({"ts": pa.array([], pa.int64()), "s0": pa.array([], pa.float64())}), DeadLetterCause.MALFORMED),
         (stream({"ts": [NOW_MS]}), DeadLetterCause.MALFORMED),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import pyarrow as pa
 import pytest
 from aiokafka import TopicPartition
 from kafka import KafkaAdminClient
@@ -21,10 +20,11 @@ from glaim_stream.kafka.offsets import Commit, commit_from_metadata
 from glaim_stream.kafka.topics import ensure_topics
 from glaim_stream.kafka.transactions import TransactionalPublisher
 from glaim_stream.output.messages import Message, Origin, Output
-from glaim_stream.records import PLAIN_SCHEMA, SCHEMA, read_rows
+from glaim_stream.records import read_rows
 from glaim_stream.settings import Settings
 from glaim_stream.windows.clock_closes import ClockClose
 from tests.chaos.randomised.topics import held_back
+from tests.support import rows_message
 
 
 async def yes() -> bool | None:
@@ -145,15 +145,7 @@ async def test_messages_that_a_topic_refuses_are_made_smaller_and_published_once
     )
     admin.close()
     groups = [f"{number:03}" + "g" * 200 for number in range(64)]
-    row = {
-        "sensor": "s", "value": 1.0, "observed": True, "method": "observed", "quality": "good", "status": 0,
-        "gap_age": 0, "revision": 0, "final": True, "model_version": "",
-    }  # fmt: skip
-    sink = pa.BufferOutputStream()
-    table = pa.Table.from_pylist([row | {"group": group, "ts": 0} for group in groups], schema=PLAIN_SCHEMA)
-    with pa.ipc.new_stream(sink, SCHEMA) as stream:
-        stream.write_table(table.cast(SCHEMA))
-    large = bytes(sink.getvalue())
+    large = rows_message(groups)
     assert len(large) > 9_000
     owner = publisher(settings)
     await owner.begin()

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from glaim_stream.catalogue import parse_catalogue
+from glaim_stream.imputers.gaussian.kinds import Kind
 from glaim_stream.models.contract import Contract, write_contract
 from glaim_stream.models.versions import Contracts
 from glaim_stream.output.sensor_tables import SensorTable, SensorTables
@@ -66,6 +67,15 @@ async def test_a_version_has_intervals_once_its_contract_is_known(tmp_path: Path
     assert width(second) == 2
     assert tables.for_version(0, "2") is second, "the table is made once"
     assert tables.for_version(0, "1") is tables[0]
+
+
+def test_directions_need_no_closed_form_to_have_limits() -> None:
+    table = SensorTable.of(catalogue().models[0], contract())
+    limits = table.window_limits(
+        [], [Kind.ANGLE, Kind.NUMBER], None, np.full((1, 2, 6), -3.0), np.ones((1, 2, 6), bool)
+    )
+    assert limits is not None
+    assert (limits.lowest <= -3.0).all()
 
 
 def test_models_are_distinguished_by_their_index() -> None:

@@ -75,6 +75,11 @@ def test_three_rows_are_filled_by_the_step_of_the_fit(fitted):
     assert not out.isna().any(axis=None)
     shuffled = fitted.transform(rows.iloc[[2, 0, 1]])
     pd.testing.assert_frame_equal(shuffled.sort_index(), out, check_exact=True, check_freq=False)
+    blank = table(seed=1)
+    blank.iloc[1::2] = np.nan
+    every_second = fitted.transform(blank.iloc[::2])
+    assert blank.iloc[::2].isna().any(axis=None)
+    pd.testing.assert_frame_equal(every_second, fitted.transform(blank).iloc[::2], check_freq=False)
 
 
 def test_a_second_fit_forgets_the_first():

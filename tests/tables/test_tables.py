@@ -207,6 +207,25 @@ def test_arrow_tables_keep_schema_metadata_and_chunks():
     assert isinstance(impute(whole.to_batches()[0]), pa.RecordBatch)
 
 
+def test_arrow_tables_of_fine_times_half_floats_and_large_integers_are_filled():
+    table = frame()
+    fine = (table.index.tz_convert("UTC").tz_localize(None) + pd.Timedelta("1us")).as_unit("us")
+    hole = table["a"].isna().to_numpy()
+    columns = {
+        "at": pa.array(fine.to_numpy()),
+        "half": pa.array(table["a"].to_numpy().astype(np.float16), mask=hole),
+        "large": pa.array(np.arange(ROWS) + 2**53, mask=hole),
+    }
+    before = pa.table(columns)
+    out = impute(before)
+    assert out.schema.equals(before.schema)
+    assert out["at"].equals(before["at"])
+    for name in ("half", "large"):
+        assert out[name].null_count == 0
+        assert out[name].filter(pa.array(~hole)).equals(before[name].filter(pa.array(~hole)))
+    assert np.abs(out["half"].to_numpy()[hole].astype(float) - 10).max() < 3
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
 def test_arrays_are_copied_whatever_their_layout(dtype):
     values = numbers().astype(dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +18,7 @@ from glaim_stream.decode.stamps import Tick, ticks_text
 from glaim_stream.kafka import commits
 from glaim_stream.kafka.offsets import METADATA_PREFIX, Commit
 from glaim_stream.settings import Settings
+from glaim_stream.windows.clock_closes import ClockClose
 from glaim_stream.windows.history import history_ms
 from glaim_stream.worker import rebuild
 from tests.support import Record, catalogue
@@ -285,11 +286,13 @@ async def test_a_rebuild_reads_from_the_broker_of_the_settings(monkeypatch: pyte
     assert addresses == [["broker-a:9", "broker-b:9"]] * 2
 
 
-async def test_the_clocks_judgement_is_read_from_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = [Tick(12, 1_000_000), Tick(20, 1_300_000)]
-    log = Log(commit=OffsetAndMetadata(30, Commit(30, 12, stamps=ticks_text(ticks)).metadata))
+async def test_what_the_clock_judged_and_published_is_read_from_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    closes = (ClockClose(28, "m", 17), ClockClose(30, "m", 19))
+    commit = Commit(30, 12, closes, ticks_text([Tick(12, 1_000_000), Tick(20, 1_300_000)]))
+    log = Log(commit=OffsetAndMetadata(30, commit.metadata))
     assert (await read(log, 30, monkeypatch))[0] == 12
-    assert log.recalled == [Commit(30, 12, stamps=ticks_text(ticks))]
+    await read(log, 29, monkeypatch)
+    assert log.recalled == [commit, replace(commit, clock=())], "what was published beyond the records is not repeated"
 
 
 async def test_without_a_commit_the_wall_clock_judges(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -451,6 +451,35 @@ async def test_the_ledger_of_a_revoked_partition_is_dropped_after_the_last_commi
 # Staying in the group
 
 
+async def test_a_recent_confirmation_of_any_partition_is_one_of_those_that_are_still_assigned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Closing by the wall clock asks often; a partition that was taken away since is not ours all the same."""
+    asked: list[TP] = []
+    now_s = [100.0]
+
+    async def confirm(tp: TP) -> bool | None:
+        asked.append(tp)
+        return answers[len(asked) - 1]
+
+    monkeypatch.setattr(transport, "monotonic", lambda: now_s[0])
+    consumer = bare_consumer()
+    consumer._confirmed_s = now_s[0] - 60
+    consumer._thread = SimpleNamespace(confirm=confirm, thread_loop=SimpleNamespace(is_closed=lambda: False))  # type: ignore[assignment]
+    monkeypatch.setattr(transport.Consumer, "should_stop", False)
+    monkeypatch.setattr(transport.Consumer, "assignment", lambda self: {ONE})
+    answers = [None, True, True, None]
+    assert await consumer.confirm(ONE, recently=True) is None
+    assert await consumer.confirm(ONE, recently=True) is True
+    now_s[0] += 0.9
+    assert [await consumer.confirm(tp, recently=True) for tp in (ONE, TWO)] == [True, False]
+    assert asked == [ONE, ONE], "the last confirmation is recent"
+    assert await consumer.confirm(TWO) is True
+    now_s[0] += 1.1
+    assert await consumer.confirm(ONE, recently=True) is None
+    assert asked == [ONE, ONE, TWO, ONE]
+
+
 async def test_a_seek_that_no_broker_answers_fails_before_faust_gives_it_up() -> None:
     """Faust would end its recovery silently, and the worker would never read again."""
 
