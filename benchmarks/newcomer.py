@@ -37,6 +37,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
+from benchmarks.edge.experts import Weights, expert_weights
+from benchmarks.edge.sources import scale_of
 from glaim_stream.blend.mixture import blend
 from glaim_stream.imputers.baselines import interpolation
 from glaim_stream.imputers.gaussian.fit import fit
@@ -52,8 +54,6 @@ from training.closed_form import TimedFill
 from training.config import data_path, read
 from training.data.series import Floats, split
 from training.data.tables import load
-from training.edge.experts import Weights, expert_weights
-from training.edge.sources import scale_of
 
 HOURS = (12, 24, 48, 96, 192, 240, 288, 384, 480, 576, 720)
 _PLACED = (2, 4, 8)  # windows of rows at which a worker learns

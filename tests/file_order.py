@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 WAITING = ("chaos", "integration", "cluster", "monitoring")  # folders whose tests mostly wait, the slowest first
-COMPUTING = ("training", "deploy")  # folders with long computations; those of the other folders are short
+COMPUTING = ("training", "benchmarks", "deploy")  # folders with long computations; those of the other folders are short
 WAITING_SHARE = 0.7  # of the run: the files that wait are dealt out evenly over it
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.paper import lines, run
+from benchmarks.paper.__main__ import parser as benchmark_parser
 from deploy.demo import options
-from training.benchmark import lines, run
-from training.benchmark.__main__ import parser as benchmark_parser
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "training" / "results"
+KEPT = (ROOT / "benchmarks" / "paper" / "results", ROOT / "benchmarks" / "edge" / "results")
 
 
 def is_ignored(path: str | Path) -> bool:
@@ -47,21 +47,21 @@ def test_files_that_documented_commands_write_are_ignored() -> None:
 @pytest.mark.parametrize(
     ("command", "page"),
     [
-        (["training.edge", "--page-only"], "edge.md"),
-        (["training.benchmark", "--table"], "paper.md"),
+        (["benchmarks.edge", "--page-only"], "edge.md"),
+        (["benchmarks.paper", "--table"], "paper.md"),
     ],
 )
 def test_results_are_written_beside_the_caller_by_default(command: list[str], page: str, tmp_path: Path) -> None:
-    before = {path: path.stat().st_mtime_ns for path in RESULTS.iterdir()}
+    before = {path: path.stat().st_mtime_ns for folder in KEPT for path in folder.iterdir()}
     done = subprocess.run(
         [sys.executable, "-m", *command], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "build" / "results" / page).is_file()
-    assert {path: path.stat().st_mtime_ns for path in RESULTS.iterdir()} == before
+    assert {path: path.stat().st_mtime_ns for folder in KEPT for path in folder.iterdir()} == before
 
 
 def test_a_folder_or_a_file_takes_the_results(tmp_path: Path) -> None:
-    assert lines.file_in(RESULTS, "edge.jsonl") == RESULTS / "edge.jsonl"
+    assert lines.file_in(tmp_path, "edge.jsonl") == tmp_path / "edge.jsonl"
     assert lines.file_in(tmp_path / "mine.jsonl", "edge.jsonl") == tmp_path / "mine.jsonl"

@@ -1,7 +1,7 @@
 """Start a run with the weights of another run instead of random ones, for a second training on other masks.
 
-    python -m training.warm build/paper/Illness-block-0.3-full-s2021-ours training/configs/illness.toml
-    python -m training.fit training/configs/illness.toml --resume
+    python -m training.warm build/paper/Illness-block-0.3-full-s2021-ours benchmarks/paper/configs/illness.toml
+    python -m training.fit benchmarks/paper/configs/illness.toml --resume
 
 A model that has learned the paper's blocks learns the newest steps of a stream in a fraction of the time. The
 averaged weights of the best epoch are taken; optimiser, learning rate and epoch count start from zero. Both runs must

@@ -18,7 +18,6 @@ from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.imputers.gaussian.levels import with_ridge
 from glaim_stream.imputers.gaussian.moments import with_free_levels
 from training.cascade import folds
-from training.cascade.feed import WITHOUT_FORM
 from training.cascade.folds import FoldForms, Say
 from training.config import TrainSpec
 from training.data.batches import Drawn, Tensors, draw, windows_on
@@ -29,6 +28,7 @@ from training.data.windows import Batch, WindowSet
 from training.network.own_form import OwnForm
 
 FOLDS = 4
+WITHOUT_FORM = 0.15  # share of training windows that lack the closed form
 
 
 def fit_forms(train: Series, window: int, folder: Path, say: Say) -> FoldForms:

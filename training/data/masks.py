@@ -16,7 +16,7 @@ values are unknown.
 
 The block sampler is calibrated: the number of segments is uniform in 2..16, lengths are a uniformly random composition,
 positions uniform over all arrangements that keep an observed step between segments. Of the interpretations of the
-paper's text that were tried, this one is closest to the paper's own linear baseline (results/calibration.md).
+paper's text that were tried, this one is closest to the linear baseline of the paper (benchmarks/paper).
 """
 
 from __future__ import annotations

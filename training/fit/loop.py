@@ -140,7 +140,7 @@ def run(
     spec, world = config.train, distributed.world()
     if config.model.cascade and not config.model.own_form and feed is None:
         raise ConfigError(
-            "model.cascade needs model.own_form, or windows that are filled, as `python -m training.benchmark cascade` "
+            "model.cascade needs model.own_form, or windows that are filled, as `python -m benchmarks.paper cascade` "
             "makes them"
         )
     keep_memory()

@@ -1,0 +1,12 @@
+"""Fixtures of the benchmarks' tests."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """Use one thread: small tensors gain nothing from more."""
+    torch.set_num_threads(1)

@@ -1,1 +1,0 @@
-"""The paper's tables with our own numbers beside them: `python -m training.benchmark --help`."""

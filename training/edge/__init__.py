@@ -1,1 +1,0 @@
-"""The table for the stream: how far off the newest steps are, walking forward. `python -m training.edge --help`."""
