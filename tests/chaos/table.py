@@ -19,22 +19,10 @@ BEGIN, END = "<!-- counts {}: begin -->\n", "<!-- counts {}: end -->\n"  # by de
 
 def table(lines: list[dict[str, Any]]) -> str:
     """Return the Markdown table, one row per scenario."""
-    out = [
-        "| fault | readings in | rows out | lost | twice, identical "
-        "| twice, different by wall clock or imputer | dead letters | restarts | s |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
-    ]
+    out = ["| fault | rows out | twice, identical | s |", "|---|---:|---:|---:|"]
     for line in lines:
-        letters = ", ".join(f"{count} {cause}" for cause, count in sorted(line["dead_letters"].items())) or "0"
-        counts = [line[name] for name in ("readings", "rows", "lost", "identical_duplicates", "other_duplicates")]
-        cells = [
-            line["fault"],
-            *(f"{count:,}" for count in counts),
-            letters,
-            line["restarts"],
-            f"{line['seconds']:.0f}",
-        ]
-        out.append("| " + " | ".join(str(cell) for cell in cells) + " |")
+        out.append(f"| {line['fault']} | {line['rows']:,} | {line['identical_duplicates']:,} | {line['seconds']:.0f} |")
+    out += ["", f"Lost: {total(lines, 'lost')}. Twice with another value: {total(lines, 'other_duplicates')}.", ""]
     memory_notes = [
         f"- {line['fault']}: resident memory of the worker {mb['before']} MB before, at most "
         f"{mb['max, first third']} MB in the first third and {mb['max, last third']} MB in the last, "
@@ -47,7 +35,13 @@ def table(lines: list[dict[str, Any]]) -> str:
         for line in lines
         if (mb := line.get("peak_mb"))
     ]
-    return "\n".join([*out, "", *memory_notes]).rstrip() + "\n"
+    return "\n".join([*out, *memory_notes]).rstrip() + "\n"
+
+
+def total(lines: list[dict[str, Any]], count: str) -> str:
+    """Return the sum of a count and the faults that contribute to it."""
+    faults = [line["fault"] for line in lines if line[count]]
+    return f"{sum(line[count] for line in lines):,}" + (f" ({'; '.join(faults)})" if faults else "")
 
 
 def machine() -> str:
