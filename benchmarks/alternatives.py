@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.low_rank import Factors
-from glaim_stream.imputers.gaussian.candidates import PLAIN, transforms
-from glaim_stream.imputers.gaussian.fit import fit
-from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.gaussian.kinds import Kind, carried_value
-from glaim_stream.imputers.gaussian.moments import Moments
-from glaim_stream.imputers.gaussian.relations import Relations
-from glaim_stream.imputers.gaussian.search import CONSTANTS, Candidate, Validation, log_error
-from glaim_stream.imputers.gaussian.series import Series
-from glaim_stream.imputers.gaussian.tiles import span_for
-from glaim_stream.imputers.gaussian.variant import Variant
+from glaim_stream.form.candidates import PLAIN, transforms
+from glaim_stream.form.fit import fit
+from glaim_stream.form.form import ClosedForm
+from glaim_stream.form.kinds import Kind, carried_value
+from glaim_stream.form.moments import Moments
+from glaim_stream.form.relations import Relations
+from glaim_stream.form.search import CONSTANTS, Candidate, Validation, log_error
+from glaim_stream.form.series import Series
+from glaim_stream.form.tiles import span_for
+from glaim_stream.form.variant import Variant
 from glaim_stream.imputers.simple import interpolated
 
 Doubles = NDArray[np.float64]

@@ -31,13 +31,13 @@ from benchmarks import data_sets, machine
 from benchmarks.drifting import DEVELOPMENT, SCORED, Stream, beijing, plant
 from benchmarks.record import Record
 from deploy.cache import CHECKOUT
-from glaim_stream.catalogue import Catalogue, Model, read_catalogue
+from glaim_stream.core.catalogue import Catalogue, Model, read_catalogue
+from glaim_stream.core.contract import read_contract
 from glaim_stream.imputers.closed_form import ClosedFormImputer
 from glaim_stream.imputers.form_expert import FormExpert
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.models.contract import read_contract
 from glaim_stream.pipeline.pipeline import Pipeline
 
 Floats = NDArray[np.float64]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deploy.cache import CHECKOUT
-from glaim_stream.catalogue import read_catalogue
+from glaim_stream.core.catalogue import read_catalogue
 from glaim_stream.feed.dropouts import hide
 from glaim_stream.feed.plant import SENSORS, simulate
 from glaim_stream.feed.sources import Source, read_source

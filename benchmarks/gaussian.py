@@ -31,8 +31,8 @@ from benchmarks import machine
 from glaim_stream.feed.dropouts import hide
 from glaim_stream.feed.plant import Plant, simulate
 from glaim_stream.feed.sources import Source
-from glaim_stream.imputers.gaussian.fit import Fitted, fit
-from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.form.fit import Fitted, fit
+from glaim_stream.form.form import ClosedForm
 
 SHARES = (0.02, 0.05, 0.3)
 MODEL_SHARES, LAGS = (0.05, 0.14, 0.3), (0, 8)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glaim_stream.catalogue import Catalogue, parse_catalogue
-from glaim_stream.decode.readings import Readings
+from glaim_stream.core.catalogue import Catalogue, parse_catalogue
+from glaim_stream.core.readings import Readings
 from glaim_stream.health.events import Event
 from glaim_stream.health.habits import Habits
 from glaim_stream.health.live import LiveHabits

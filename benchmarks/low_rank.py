@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.imputers.gaussian.inverse import inverse_of_covariance
-from glaim_stream.imputers.gaussian.moments import LEVEL_VARIANCE, Moments, without_level
+from glaim_stream.form.inverse import inverse_of_covariance
+from glaim_stream.form.moments import LEVEL_VARIANCE, Moments, without_level
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -44,7 +44,7 @@ from rich.table import Table
 from benchmarks import data_sets, machine
 from benchmarks.alternatives import STEPS, Bools, Doubles, Fill, method, series_of
 from benchmarks.gaussian import simulated
-from glaim_stream.imputers.gaussian.hiding import hidden_cells
+from glaim_stream.form.hiding import hidden_cells
 
 FITTED, SCORED = 0.7, 0.2  # shares of the rows, at the start and at the end
 CASES = ("blocks", "single", "silent", "newest")

@@ -40,14 +40,14 @@ from benchmarks import machine
 from benchmarks.edge.experts import Weights, expert_weights
 from benchmarks.edge.sources import scale_of
 from glaim_stream.blend.mixture import blend
-from glaim_stream.imputers.baselines import interpolation
-from glaim_stream.imputers.gaussian.fit import fit
-from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.gaussian.hiding import CASES, hidden_cells
-from glaim_stream.imputers.gaussian.kinds import carried_value
-from glaim_stream.imputers.gaussian.series import Bools, Doubles, Ints, Series, Windows
-from glaim_stream.learn.trial import MOST_WINDOWS
-from glaim_stream.models.contract import Contract, read_contract
+from glaim_stream.core.contract import Contract, read_contract
+from glaim_stream.form.baselines import interpolation
+from glaim_stream.form.fit import fit
+from glaim_stream.form.form import ClosedForm
+from glaim_stream.form.hiding import CASES, hidden_cells
+from glaim_stream.form.kinds import carried_value
+from glaim_stream.form.series import Bools, Doubles, Ints, Series, Windows
+from glaim_stream.operate.learn.trial import MOST_WINDOWS
 from glaim_stream.windows.probes import age_class, gap_ages, places
 from training import closed_form
 from training.closed_form import TimedFill

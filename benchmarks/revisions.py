@@ -24,16 +24,16 @@ from benchmarks.machine import append, describe
 from deploy.cache import CHECKOUT
 from deploy.demo.summary import KIND_LABELS
 from glaim_stream.build import create_pipeline
+from glaim_stream.core.contract import read_contract
+from glaim_stream.core.settings import Settings
 from glaim_stream.feed.dropouts import KINDS, Hidden, hide
 from glaim_stream.feed.formats import InputFormat
 from glaim_stream.feed.messages import plan_messages
+from glaim_stream.feed.replay.files import Dealer, planned
+from glaim_stream.feed.replay.partition import Counts, PartitionReplay
 from glaim_stream.feed.sources import Source, read_source
-from glaim_stream.models.contract import read_contract
 from glaim_stream.output.messages import Output
-from glaim_stream.records import read_rows
-from glaim_stream.replay.files import Dealer, planned
-from glaim_stream.replay.partition import Counts, PartitionReplay
-from glaim_stream.settings import Settings
+from glaim_stream.output.records import read_rows
 
 HOUR_MS = 3_600_000
 CATALOGUE = CHECKOUT / "deploy" / "catalogues" / "beijing.yaml"

@@ -25,10 +25,10 @@ from benchmarks import machine
 from benchmarks.record import Record
 from deploy.cache import CHECKOUT
 from deploy.triton import triton_from_environment
-from glaim_stream import metrics
 from glaim_stream.build import create_pipeline
+from glaim_stream.core import metrics
+from glaim_stream.core.settings import Settings, read_settings
 from glaim_stream.feed.plant import simulate
-from glaim_stream.settings import Settings, read_settings
 
 SHARES = (0.0, 0.05, 0.1, 0.25)
 _MODEL = "plant-pump"

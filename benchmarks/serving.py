@@ -24,9 +24,9 @@ from rich.table import Table
 from benchmarks import machine
 from deploy.cache import CHECKOUT
 from deploy.triton import triton_from_environment
+from glaim_stream.core.contract import Contract, read_contract
 from glaim_stream.imputers.protocol import Windows
-from glaim_stream.imputers.triton import TritonImputer
-from glaim_stream.models.contract import Contract, read_contract
+from glaim_stream.imputers.remote.triton import TritonImputer
 
 BATCHES = (8, 64, 256)
 _MISSING = 0.05

@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.record import Record
-from glaim_stream.catalogue import Catalogue, parse_catalogue
+from glaim_stream.core.catalogue import Catalogue, parse_catalogue
+from glaim_stream.core.readings import InputRecord
 from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
-from glaim_stream.decode.dead_letters import InputRecord
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.kafka.offsets import Commit, OffsetLedger

@@ -23,12 +23,12 @@ from aiokafka.structs import OffsetAndMetadata
 
 from benchmarks.load import Load
 from benchmarks.topics import Filled, fill_topic
-from glaim_stream.catalogue import Catalogue, parse_catalogue
+from glaim_stream.core.catalogue import Catalogue, parse_catalogue
+from glaim_stream.core.settings import Settings
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Echo
 from glaim_stream.kafka.offsets import Commit
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.settings import Settings
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.worker.rebuild import KafkaRebuilder
 from glaim_stream.worker.restore import Rebuild

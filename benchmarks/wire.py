@@ -20,7 +20,7 @@ from benchmarks.load import Load, Shape
 from benchmarks.scores import plant_records
 from deploy.cache import CHECKOUT
 from glaim_stream.build import create_pipeline
-from glaim_stream.settings import Settings
+from glaim_stream.core.settings import Settings
 
 GROUPS = (1, 10, 100, 1000)  # groups of a partition that close a step together
 _STEPS = 24

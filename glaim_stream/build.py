@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from glaim_stream.catalogue import Catalogue, Model, read_catalogue
+from glaim_stream.core.catalogue import Catalogue, Model, read_catalogue
+from glaim_stream.core.contract import CONTRACT_FILE, Contract
+from glaim_stream.core.settings import Settings
 from glaim_stream.health.source import HabitsSource
 from glaim_stream.imputers.breaker import State
 from glaim_stream.imputers.closed_form import ClosedFormImputer
@@ -17,11 +19,9 @@ from glaim_stream.imputers.form_expert import FormExpert
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Rung, Windows
 from glaim_stream.imputers.simple import Echo, Interpolation, LastValue
-from glaim_stream.models.contract import CONTRACT_FILE, Contract
 from glaim_stream.models.sealed import read_sealed_contract
 from glaim_stream.models.versions import Contracts
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.settings import Settings
 
 _WITHOUT_MODEL: dict[str, Callable[[], Rung]] = {"interpolation": Interpolation, "last_value": LastValue, "echo": Echo}
 _BATCH_WITHOUT_NETWORK = 4_096  # windows of a call: a closed form takes a quarter longer over calls of 64
@@ -149,8 +149,8 @@ def create_ladder(
     """
     rungs: list[Rung] = []
     if settings.imputer == "triton":
-        from glaim_stream.imputers.triton import TritonImputer
-        from glaim_stream.imputers.triton_access import triton_access
+        from glaim_stream.imputers.remote.access import triton_access
+        from glaim_stream.imputers.remote.triton import TritonImputer
 
         rungs.append(
             TritonImputer(

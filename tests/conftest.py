@@ -18,7 +18,7 @@ from deploy.cache import CHECKOUT
 from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka, kafka_from_environment
 from deploy.triton import ExternalTriton, LocalTriton, models_of, triton_from_environment
 from deploy.triton_install import unsupported_reason
-from glaim_stream import metrics
+from glaim_stream.core import metrics
 from tests.file_order import folder_of, in_order
 from tests.shared_servers import SharedServers
 from tests.skip_rules import fail_disallowed_skip, skipped_in_a_line, skips_are_failures

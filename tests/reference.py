@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from glaim_stream.catalogue import Catalogue
+from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.windows.outages import UNKNOWN_MS, Outage
 from tests.support import Event, Row
 

@@ -16,17 +16,17 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import HealthCheck, settings
 
-from glaim_stream.catalogue import Catalogue, parse_catalogue
-from glaim_stream.decode.dead_letters import DeadLetter, InputRecord
-from glaim_stream.decode.readings import Readings
+from glaim_stream.core.catalogue import Catalogue, parse_catalogue
+from glaim_stream.core.contract import Contract, sensors_digest
+from glaim_stream.core.readings import InputRecord, Readings
+from glaim_stream.decode.dead_letters import DeadLetter
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.kafka.offsets import Commit
-from glaim_stream.models.contract import Contract, sensors_digest
 from glaim_stream.output.announcements import Announcement
 from glaim_stream.output.messages import Message, Origin, Output
+from glaim_stream.output.records import PLAIN_SCHEMA, SCHEMA, Method
 from glaim_stream.pipeline.applied import Applied
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.records import PLAIN_SCHEMA, SCHEMA, Method
 from glaim_stream.windows.closing import NO_WINDOW, Closed
 from glaim_stream.windows.partition import PartitionWindows
 

@@ -9,15 +9,10 @@ import pytest
 
 EDGES = ("aiokafka", "faust", "kafka", "tritonclient", "grpc", "torch", "training")
 CORE = [
-    "blend.scores", "catalogue", "decode.arrow_records", "decode.dead_letters", "decode.decoder",
-    "errors", "imputers.ladder", "imputers.simple", "models.contract", "models.versions", "output.announcements",
-    "output.messages", "output.repair", "output.row_files", "output.sensor_tables", "pipeline.pipeline", "records",
-    "windows.partition",
+    "blend.scores", "core.catalogue", "core.contract", "decode.decoder", "form.form", "imputers.ladder",
+    "models.versions", "output.repair", "output.row_files", "pipeline.pipeline", "windows.partition",
 ]  # fmt: skip
-ARITHMETIC = [
-    "decode.readings", "imputers.baselines", "vocabulary", "windows.clock",
-    "windows.closing", "windows.rings",
-]  # fmt: skip
+ARITHMETIC = ["core.readings", "core.vocabulary", "form.baselines", "windows.clock", "windows.closing", "windows.rings"]
 
 
 def imported_by(*modules: str) -> set[str]:

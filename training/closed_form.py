@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.angles import around
-from glaim_stream.errors import ModelError
+from glaim_stream.core.angles import around
+from glaim_stream.core.errors import ModelError
+from glaim_stream.form.baselines import interpolation
+from glaim_stream.form.fit import Fitted
+from glaim_stream.form.fit import fit as fit_series
+from glaim_stream.form.form import ClosedForm
 from glaim_stream.health.series import Series as HealthSeries
-from glaim_stream.imputers.baselines import interpolation
-from glaim_stream.imputers.gaussian.fit import Fitted
-from glaim_stream.imputers.gaussian.fit import fit as fit_series
-from glaim_stream.imputers.gaussian.form import ClosedForm
 from training.data.outages import Bools
 from training.data.series import Floats, Scale, Series
 from training.errors import DataError

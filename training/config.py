@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from glaim_stream.validation import problems_text
+from glaim_stream.core.validation import problems_text
 from training import toml
 from training.data.masks import MaskSpec
 from training.data.series import DataSpec

@@ -1,6 +1,6 @@
 """The exceptions of training; each message states what was expected and what was found.
 
-GlaimError (glaim_stream.errors)
+GlaimError (glaim_stream.core.errors)
 └── TrainingError
     ├── ConfigError        a run's configuration cannot be used
     │   └── NetworkTooSlow the time does not suffice for a network
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec
 
-from glaim_stream.errors import GlaimError
+from glaim_stream.core.errors import GlaimError
 
 Arguments = ParamSpec("Arguments")
 

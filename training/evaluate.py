@@ -25,9 +25,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glaim_stream.imputers.baselines import interpolation, last_value
-from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.models.contract import FORM_FILE
+from glaim_stream.core.contract import FORM_FILE
+from glaim_stream.form.baselines import interpolation, last_value
+from glaim_stream.form.form import ClosedForm
 from training import checkpoint as checkpoints
 from training import closed_form
 from training.checkpoint import Checkpoint

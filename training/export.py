@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from glaim_stream.models.contract import (
+from glaim_stream.core.contract import (
     CONTRACT_FILE,
     Contract,
     DataFingerprint,

@@ -22,9 +22,9 @@ from benchmarks.edge.answers import BATCH, Answers, Fill
 from glaim_stream.blend.mixture import blend
 from glaim_stream.blend.scores import WITHOUT_FORM, Expert, ModelScores
 from glaim_stream.blend.scores import Answers as ProbeAnswers
-from glaim_stream.catalogue import Model
-from glaim_stream.imputers.baselines import interpolation_at
-from glaim_stream.settings import PROBED_SHARE, Settings
+from glaim_stream.core.catalogue import Model
+from glaim_stream.core.settings import PROBED_SHARE, Settings
+from glaim_stream.form.baselines import interpolation_at
 from glaim_stream.windows.history import HORIZON
 from glaim_stream.windows.holes import Rules
 from glaim_stream.windows.probes import Prober, Probes, Sampling, age_class, joined, places

@@ -8,7 +8,7 @@ The fit takes its statistics from the training rows alone. Its constants are cho
 validation part where those are fewer than two windows. It knows no pattern and no rate, so it is the same for every
 cell. Every sensor is filled as a number on a line, as the paper's squared errors measure it: a wind direction
 between 359 and 1 degrees counts as wrong by its difference from the true number, and not on the circle as elsewhere in
-this project. The numbers that people chose are those of `glaim_stream/imputers/gaussian/search.py` for every data set.
+this project. The numbers that people chose are those of `glaim_stream/form/search.py` for every data set.
 Every cell and draw has a line of its own in
 paper.jsonl, also in the tables of the missing-rate shift: the same numbers beside other figures of the paper.
 The command can be stopped at any time: cells with a line of the same closed form are not scored again. Hundreds of
@@ -32,7 +32,7 @@ from benchmarks.paper.draws import DRAWS
 from benchmarks.paper.form_means import RECIPE, shifted
 from benchmarks.paper.lines import Line
 from benchmarks.paper.score import HiddenCells, baselines, parts, rows_of_form
-from glaim_stream.imputers.gaussian.fit import Fitted
+from glaim_stream.form.fit import Fitted
 from training import closed_form
 from training.data.masks import SEGMENTS
 from training.data.series import fit_scale

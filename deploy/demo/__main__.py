@@ -15,7 +15,7 @@ from deploy.demo.run import run
 from deploy.demo.screen import Screen
 from deploy.demo.summary import Summary, show
 from deploy.errors import DeployError
-from glaim_stream.errors import GlaimError
+from glaim_stream.core.errors import GlaimError
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -10,10 +10,10 @@ import pyarrow as pa
 from kafka.consumer.fetcher import ConsumerRecord
 
 from deploy.demo.topic import Records
-from glaim_stream.catalogue import Catalogue
+from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.imputers.protocol import Imputer
+from glaim_stream.output.records import read_rows
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.records import read_rows
 
 _BATCH = 5000
 

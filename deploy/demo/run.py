@@ -27,14 +27,14 @@ from deploy.demo.summary import Summary, machine, write
 from deploy.demo.topic import Progress, Records, read_topic
 from deploy.demo.watch import Seen, Watcher, latency_percentiles
 from deploy.errors import ServerFailed
-from glaim_stream.audit import audit
-from glaim_stream.audit.report import PROBLEMS, AuditReport
-from glaim_stream.catalogue import read_catalogue
+from glaim_stream.core.catalogue import read_catalogue
+from glaim_stream.core.contract import read_contract
+from glaim_stream.core.settings import Settings
 from glaim_stream.feed.dropouts import hide, write_hidden
 from glaim_stream.feed.produce import ProduceReport, produce
-from glaim_stream.models.contract import read_contract
-from glaim_stream.records import Method, newest_revisions
-from glaim_stream.settings import Settings
+from glaim_stream.operate.audit import audit
+from glaim_stream.operate.audit.report import PROBLEMS, AuditReport
+from glaim_stream.output.records import Method, newest_revisions
 
 DRAIN_DEADLINE_S = 120.0
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from deploy.cache import CHECKOUT
 from deploy.demo.grid import Grid
-from glaim_stream.catalogue import Catalogue, Model, read_catalogue
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.catalogue import Catalogue, Model, read_catalogue
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.feed.sources import Source, plant_source, read_source
 
 CATALOGUES = CHECKOUT / "deploy" / "catalogues"

@@ -6,8 +6,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 from kafka.errors import KafkaError
 
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.connection import consumer_options, kafka_options
-from glaim_stream.settings import Settings
 
 Records = dict[int, list[ConsumerRecord]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.angles import TURN, are_signed, around, on_circle, start_of
+from glaim_stream.core.angles import TURN, are_signed, around, on_circle, start_of
 
 Floats = NDArray[np.floating]
 Doubles = NDArray[np.float64]

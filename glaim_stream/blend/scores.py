@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.angles import differences
 from glaim_stream.blend.experts import Experts, Weights
 from glaim_stream.blend.hedge import published
 from glaim_stream.blend.reach import BLOCK, Reach, Scored
 from glaim_stream.blend.worth import Worth, judged
+from glaim_stream.core.angles import differences
 from glaim_stream.windows.probes import AGES, Place
 from glaim_stream.windows.upgrades import Upgrades
 

@@ -27,7 +27,7 @@ from glaim_stream.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from glaim_stream.audit.report import AuditReport
+    from glaim_stream.operate.audit.report import AuditReport
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ def audit(
     Exit code 0: clean, 1: something is lost or wrong, 2: it cannot be determined, for
     example because the consumer group is unknown.
     """
-    from glaim_stream.audit import Request
-    from glaim_stream.audit import audit as run
+    from glaim_stream.operate.audit import Request
+    from glaim_stream.operate.audit import audit as run
 
     since_ms, until_ms = bounds_ms(since, until)
     request = Request(
@@ -110,9 +110,9 @@ def audit(
 def _print(report: AuditReport) -> None:
     from rich.table import Table
 
-    from glaim_stream.audit.report import PROBLEMS
     from glaim_stream.commands.console import result_console
-    from glaim_stream.printable import printable
+    from glaim_stream.core.printable import printable
+    from glaim_stream.operate.audit.report import PROBLEMS
 
     console = result_console()
     print(f"{report.input_topic} -> {report.output_topic}, consumer group {report.consumer_group}")

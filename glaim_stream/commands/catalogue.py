@@ -10,7 +10,7 @@ import typer
 from glaim_stream.commands.options import ModelRepository
 
 if TYPE_CHECKING:
-    from glaim_stream.catalogue import Catalogue, Model
+    from glaim_stream.core.catalogue import Catalogue, Model
 
 app = typer.Typer(help="Work with the catalogue, groups.yaml.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -29,9 +29,9 @@ def check(
     """Check a catalogue without starting anything: its rules, and whether the models' contracts fit."""
     from rich.table import Table
 
-    from glaim_stream.catalogue import read_catalogue
     from glaim_stream.commands.console import result_console
-    from glaim_stream.errors import CatalogueError, listed, unknown_name
+    from glaim_stream.core.catalogue import read_catalogue
+    from glaim_stream.core.errors import CatalogueError, listed, unknown_name
 
     catalogue = read_catalogue(file)
     console = result_console()
@@ -64,7 +64,7 @@ def check(
 
 
 def _contract(model: Model, repository: Path | None) -> str:
-    from glaim_stream.models.contract import read_contract
+    from glaim_stream.core.contract import read_contract
 
     if repository is None:
         return "not checked"

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from glaim_stream.check.findings import Outcome, Subject
 from glaim_stream.commands.flags import expand_flags
 from glaim_stream.commands.options import StreamFlags
+from glaim_stream.operate.check.findings import Outcome, Subject
 
 
 @expand_flags
@@ -26,7 +26,7 @@ def check(
     model, and the TLS files of the metrics port. Prints one line per check: ok, warning (a worker runs, but something
     differs from what the settings suggest) or failed. Exit code 1 when something failed.
     """
-    from glaim_stream.check.run import check as run
+    from glaim_stream.operate.check.run import check as run
 
     findings = asyncio.run(run(stream.settings(), only or []))
     good = all(finding.outcome is not Outcome.FAILED for finding in findings)

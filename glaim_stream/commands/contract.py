@@ -21,7 +21,7 @@ def show(model_directory: Annotated[Path, typer.Argument(help="Folder of the mod
     from rich.table import Table
 
     from glaim_stream.commands.console import result_console
-    from glaim_stream.models.contract import read_contract
+    from glaim_stream.core.contract import read_contract
 
     contract = read_contract(model_directory)
     print(

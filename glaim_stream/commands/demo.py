@@ -50,8 +50,8 @@ def demo(
 
 def _csv(times_ms: NDArray[np.int64], truth: NDArray[np.floating], hidden: NDArray[np.bool_]) -> str:
     """The file: a row for each time, a column for each row of `truth` [C, T], holes where `hidden` [C, T]."""
+    from glaim_stream.core.times import text_of_ms
     from glaim_stream.feed.plant import SENSORS
-    from glaim_stream.times import text_of_ms
 
     lines = [",".join(("time", *(sensor.id for sensor in SENSORS)))]
     for time_ms, values, gone in zip(times_ms.tolist(), truth.T.tolist(), hidden.T.tolist(), strict=True):

@@ -16,9 +16,9 @@ from glaim_stream.commands.options import Catalogue, InputTopic, Kafka, OffsetFl
 from glaim_stream.commands.signals import exit_at_sigterm
 
 if TYPE_CHECKING:
-    from glaim_stream.catalogue import Catalogue as Rules
+    from glaim_stream.core.catalogue import Catalogue as Rules
+    from glaim_stream.core.settings import Settings
     from glaim_stream.kafka.ranges import Range
-    from glaim_stream.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,12 @@ def dump(
 
     Train with: python -m training.fit CONFIG --data FILE --layout long --group group
     """
-    from glaim_stream.catalogue import read_catalogue
     from glaim_stream.commands.console import progress_bar
-    from glaim_stream.errors import SettingsError
+    from glaim_stream.core.catalogue import read_catalogue
+    from glaim_stream.core.errors import SettingsError
+    from glaim_stream.core.times import text_of_ms
     from glaim_stream.kafka.dump import ENDINGS
     from glaim_stream.kafka.dump import dump as write
-    from glaim_stream.times import text_of_ms
 
     if out.suffix not in ENDINGS:
         raise SettingsError(f"expected a file ending in {' or '.join(ENDINGS)}, found {out}")
@@ -110,7 +110,7 @@ def only_model(rules: Rules, requested: str | None) -> str:
     Raises:
         SettingsError: there are several, or the catalogue has no such model.
     """
-    from glaim_stream.errors import SettingsError, listed, unknown_name
+    from glaim_stream.core.errors import SettingsError, listed, unknown_name
 
     names = [model.name for model in rules.models]
     if requested is None and len(names) == 1:

@@ -16,14 +16,14 @@ from glaim_stream.commands.options import Catalogue, InputTopic, Kafka, ModelRep
 from glaim_stream.commands.sources import ColumnFlags, FileFlags, MessageFlags, PlantFlags
 
 if TYPE_CHECKING:
-    from glaim_stream.catalogue import Catalogue as Rules
     from glaim_stream.commands.explained_text import Cell
-    from glaim_stream.explain.estimates import CellEstimates, Estimate
-    from glaim_stream.explain.explained import Means, Row
-    from glaim_stream.explain.parts import Answers
-    from glaim_stream.explain.topic import Published
+    from glaim_stream.core.catalogue import Catalogue as Rules
+    from glaim_stream.core.settings import Settings
+    from glaim_stream.operate.explain.estimates import CellEstimates, Estimate
+    from glaim_stream.operate.explain.explained import Means, Row
+    from glaim_stream.operate.explain.parts import Answers
+    from glaim_stream.operate.explain.topic import Published
     from glaim_stream.pipeline.pipeline import Pipeline
-    from glaim_stream.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ def explain(
     contributions and the network's correction; for a network alone, how much the value changes without each reading.
     """
     from glaim_stream.build import create_pipeline
-    from glaim_stream.catalogue import read_catalogue
     from glaim_stream.commands.explained_text import json_text, text_lines
-    from glaim_stream.explain.estimates import CellEstimates
-    from glaim_stream.explain.explained import explain_published, explain_unpublished
+    from glaim_stream.core.catalogue import read_catalogue
+    from glaim_stream.operate.explain.estimates import CellEstimates
+    from glaim_stream.operate.explain.explained import explain_published, explain_unpublished
 
     settings = stream.settings()
     rules = read_catalogue(settings.catalogue)
@@ -92,8 +92,8 @@ def explain(
 
 def _cell(rules: Rules, group: str, sensor: str, ts: str, timezone: str) -> Cell:
     from glaim_stream.commands.explained_text import Cell
-    from glaim_stream.errors import SettingsError, unknown_name
-    from glaim_stream.times import moment_ms
+    from glaim_stream.core.errors import SettingsError, unknown_name
+    from glaim_stream.core.times import moment_ms
 
     index = rules.model_of(group)
     if index is None:
@@ -107,9 +107,9 @@ def _cell(rules: Rules, group: str, sensor: str, ts: str, timezone: str) -> Cell
 
 
 def _means(settings: Settings, pipeline: Pipeline, cell: Cell) -> Means:
-    from glaim_stream.explain.explained import Means
-    from glaim_stream.explain.network import network_answers
     from glaim_stream.imputers.closed_form import WatchedForm
+    from glaim_stream.operate.explain.explained import Means
+    from glaim_stream.operate.explain.network import network_answers
     from glaim_stream.output.sensor_tables import SensorTables
 
     watched = WatchedForm(settings.model_repository / cell.model.name, cell.model, settings.trust)
@@ -126,7 +126,7 @@ def _means(settings: Settings, pipeline: Pipeline, cell: Cell) -> Means:
 
 async def _published(settings: Settings, rules: Rules, cell: Cell) -> Published:
     from glaim_stream.commands.console import progress_bar
-    from glaim_stream.explain.topic import find_published
+    from glaim_stream.operate.explain.topic import find_published
 
     with progress_bar(settings.output_topic, "messages") as progress:
         return await find_published(settings, rules, cell.model, cell.group, cell.sensor, cell.ts_ms, progress)
@@ -138,9 +138,9 @@ def _row(published: Published, cell: Cell) -> Row:
     Raises:
         SettingsError: it was measured, or has no value.
     """
-    from glaim_stream.errors import SettingsError
-    from glaim_stream.explain.explained import Row
-    from glaim_stream.vocabulary import METHODS, Method, Status
+    from glaim_stream.core.errors import SettingsError
+    from glaim_stream.core.vocabulary import METHODS, Method, Status
+    from glaim_stream.operate.explain.explained import Row
 
     found = published.row
     if found["observed"]:
@@ -155,7 +155,7 @@ def _row(published: Published, cell: Cell) -> Row:
 
 
 def _measured(cell: Cell, value: float) -> Exception:
-    from glaim_stream.errors import SettingsError
+    from glaim_stream.core.errors import SettingsError
 
     return SettingsError(
         f"expected a filled value, found that {cell.name} was measured: {value:g} {cell.unit}".rstrip()
@@ -166,8 +166,8 @@ async def _window_of_topic(
     settings: Settings, rules: Rules, cell: Cell, published: Published, estimates: CellEstimates
 ) -> tuple[Estimate, list[str]]:
     from glaim_stream.commands.console import progress_bar
-    from glaim_stream.errors import SettingsError
-    from glaim_stream.explain.topic import read_input
+    from glaim_stream.core.errors import SettingsError
+    from glaim_stream.operate.explain.topic import read_input
 
     revision, notes = published.row["revision"], []
     with progress_bar(settings.input_topic, "records") as progress:
@@ -189,9 +189,9 @@ async def _window_of_topic(
 
 def _window_of_file(file: Path, form: FileFlags, cell: Cell, estimates: CellEstimates) -> Estimate:
     from glaim_stream.commands.replay_input import FileInput
-    from glaim_stream.errors import SettingsError
+    from glaim_stream.core.errors import SettingsError
     from glaim_stream.feed.formats import InputFormat
-    from glaim_stream.replay.files import Dealer
+    from glaim_stream.feed.replay.files import Dealer
 
     messages = MessageFlags(input_format=InputFormat.ARROW, batch=5_000)
     source = FileInput.open(file, PlantFlags(), messages, form, None, None)

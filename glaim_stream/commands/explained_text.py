@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from glaim_stream.catalogue import Model
-from glaim_stream.explain.explained import Explained
-from glaim_stream.printable import printable
-from glaim_stream.times import text_of_ms
-from glaim_stream.vocabulary import METHODS
+from glaim_stream.core.catalogue import Model
+from glaim_stream.core.printable import printable
+from glaim_stream.core.times import text_of_ms
+from glaim_stream.core.vocabulary import METHODS
+from glaim_stream.operate.explain.explained import Explained
 
 _WIDTH = 58  # of the column of names
 
@@ -59,7 +59,7 @@ def _readings(done: Explained, cell: Cell) -> list[dict[str, Any]]:
 
 def json_text(done: Explained, cell: Cell, notes: list[str]) -> str:
     """Everything about a value as one JSON document."""
-    from glaim_stream.times import text_of_ms
+    from glaim_stream.core.times import text_of_ms
 
     row = done.row
     document = {

@@ -54,7 +54,7 @@ def content_of(file: str) -> bytes:
     Raises:
         SettingsError: it cannot be read.
     """
-    from glaim_stream.errors import SettingsError
+    from glaim_stream.core.errors import SettingsError
 
     if file == PIPE:
         return sys.stdin.buffer.read()
@@ -71,7 +71,7 @@ def opened(target: str) -> Iterator[IO[bytes]]:
     Raises:
         SettingsError: it cannot be written.
     """
-    from glaim_stream.errors import SettingsError
+    from glaim_stream.core.errors import SettingsError
     from glaim_stream.tables.output_files import whole_file
 
     if target != PIPE:

@@ -18,7 +18,7 @@ from glaim_stream.commands.signals import exit_at_sigterm
 
 if TYPE_CHECKING:
     from glaim_stream.commands.train_process import Training
-    from glaim_stream.imputers.gaussian.form import ClosedForm
+    from glaim_stream.form.form import ClosedForm
     from glaim_stream.tables.cells import Cells, Outcome
 
 EXIT_NOTHING_FILLED = 1  # the file has holes, and none of them could be filled
@@ -114,7 +114,7 @@ def fill_file(
         SettingsError: they contradict each other, or the file cannot be read, filled or written.
         typer.Exit: none of the holes could be filled.
     """
-    from glaim_stream.errors import SettingsError
+    from glaim_stream.core.errors import SettingsError
     from glaim_stream.tables.cells import fill_cells, series_of, without_stray_rows
     from glaim_stream.tables.inserted import require_insertable
     from glaim_stream.tables.page import page
@@ -193,7 +193,7 @@ def _target(file: str, writing: WriteFlags) -> str:
     Raises:
         SettingsError: two files to write are one, or one of them is the input.
     """
-    from glaim_stream.errors import SettingsError
+    from glaim_stream.core.errors import SettingsError
     from glaim_stream.tables.output_files import same_file
 
     others = [path for path in (writing.flags_out, writing.report) if path is not None]
@@ -221,7 +221,7 @@ def _target(file: str, writing: WriteFlags) -> str:
 
 
 def _model(folder: Path) -> ClosedForm:
-    from glaim_stream.imputers.gaussian.form import ClosedForm
+    from glaim_stream.form.form import ClosedForm
 
     return ClosedForm.load(folder)
 
@@ -260,7 +260,7 @@ def _write_flags(path: Path, cells: Cells, outcome: Outcome, moment: Callable[[i
 
 
 def _say(stream: IO[str]) -> Callable[[Sequence[str]], None]:
-    from glaim_stream.printable import printable
+    from glaim_stream.core.printable import printable
 
     def say(lines: Sequence[str]) -> None:
         for line in lines:

@@ -20,7 +20,7 @@ def fit(context: typer.Context) -> None:
 
     It runs as a process of its own, because nothing of the stream may need torch.
     """
-    from glaim_stream.errors import SettingsError
+    from glaim_stream.core.errors import SettingsError
 
     absent = [name for name in _NEEDED if find_spec(name) is None]
     if absent:

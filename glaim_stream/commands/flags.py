@@ -22,7 +22,7 @@ from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 if TYPE_CHECKING:
-    from glaim_stream.settings import Settings
+    from glaim_stream.core.settings import Settings
 
 
 class SettingsFlags:
@@ -34,7 +34,7 @@ class SettingsFlags:
         Raises:
             SettingsError: a value cannot be used.
         """
-        from glaim_stream.settings import read_settings
+        from glaim_stream.core.settings import read_settings
 
         given = {each.name: getattr(self, each.name) for each in fields(self)} | more  # type: ignore[arg-type]
         return read_settings(

@@ -86,10 +86,10 @@ def judge(found: Gridded, normal_until_ms: int | None, rate: float) -> Outcome:
     Raises:
         SettingsError: there are too few steps before the moment, or none after it.
     """
-    from glaim_stream.errors import SettingsError
+    from glaim_stream.core.errors import SettingsError
+    from glaim_stream.core.times import text_of_ms
     from glaim_stream.health.detect import detect
     from glaim_stream.health.habits import FEWEST_STEPS, learn
-    from glaim_stream.times import text_of_ms
 
     first = found.groups[0]
     cut = int(_SHARE * first.steps) if normal_until_ms is None else -(-normal_until_ms // first.step_ms) - first.first
@@ -127,9 +127,9 @@ def _gridded(source: Source, name: str) -> Gridded:
     """Readings on a grid; what was left out is reported on standard error."""
     import numpy as np
 
-    from glaim_stream.errors import SettingsError
+    from glaim_stream.core.errors import SettingsError
+    from glaim_stream.core.stray_times import stray_times
     from glaim_stream.health.gridded import gridded
-    from glaim_stream.stray_times import stray_times
     from glaim_stream.tables.grid import step_of
 
     stray = stray_times(source.time_ms)
@@ -151,7 +151,7 @@ def _gridded(source: Source, name: str) -> Gridded:
 def _print_json(outcome: Outcome) -> None:
     import json
 
-    from glaim_stream.times import text_of_ms
+    from glaim_stream.core.times import text_of_ms
 
     document = {
         "learned_from": text_of_ms(outcome.learned_from_ms),
@@ -169,9 +169,9 @@ def _print_table(outcome: Outcome) -> None:
     from rich.table import Table
 
     from glaim_stream.commands.console import result_console
-    from glaim_stream.errors import listed
-    from glaim_stream.printable import printable
-    from glaim_stream.times import text_of_ms
+    from glaim_stream.core.errors import listed
+    from glaim_stream.core.printable import printable
+    from glaim_stream.core.times import text_of_ms
 
     if outcome.events:
         table = Table("noticed", "since", "group", "kind", "sensors")

@@ -27,11 +27,11 @@ from glaim_stream.commands.sources import FileFlags, MessageFlags, PlantFlags, r
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from glaim_stream.catalogue import Catalogue as Rules
-    from glaim_stream.imputers.gaussian.series import Series
-    from glaim_stream.learn.collect import Collector
-    from glaim_stream.learn.place import Learned
-    from glaim_stream.settings import Settings
+    from glaim_stream.core.catalogue import Catalogue as Rules
+    from glaim_stream.core.settings import Settings
+    from glaim_stream.form.series import Series
+    from glaim_stream.operate.learn.collect import Collector
+    from glaim_stream.operate.learn.place import Learned
 
 _GRACE_S = 30.0  # for the end by SIGTERM, which waits for a step of the fit and for the broker
 _FILE_BATCH = 5_000  # readings of an Arrow message that a file's readings are put into
@@ -98,11 +98,11 @@ def learn(
     bad, uncertain, duplicates or outside of the limits, and those of stuck sensors, are not learned. --timezone is also
     the zone of the habits of the day.
     """
-    from glaim_stream.catalogue import read_catalogue
-    from glaim_stream.errors import ModelError, SettingsError
-    from glaim_stream.learn.collect import MOST_READINGS, Collector
-    from glaim_stream.learn.place import Learned
-    from glaim_stream.learn.place import learn as fit_and_place
+    from glaim_stream.core.catalogue import read_catalogue
+    from glaim_stream.core.errors import ModelError, SettingsError
+    from glaim_stream.operate.learn.collect import MOST_READINGS, Collector
+    from glaim_stream.operate.learn.place import Learned
+    from glaim_stream.operate.learn.place import learn as fit_and_place
 
     exit_at_sigterm()
     if while_open:
@@ -164,9 +164,9 @@ def _read_file(
 ) -> None:
     from glaim_stream.commands.console import progress_bar
     from glaim_stream.commands.replay_input import FileInput
+    from glaim_stream.core.times import text_of_ms
     from glaim_stream.feed.formats import InputFormat
-    from glaim_stream.replay.files import Dealer
-    from glaim_stream.times import text_of_ms
+    from glaim_stream.feed.replay.files import Dealer
 
     since, until = (None if moment is None else text_of_ms(moment) for moment in (since_ms, until_ms))
     messages = MessageFlags(input_format=InputFormat.ARROW, batch=_FILE_BATCH)
@@ -207,7 +207,7 @@ async def _read_topic(
 
 
 def _print_readings(series: Series, collector: Collector) -> None:
-    from glaim_stream.times import text_of_ms
+    from glaim_stream.core.times import text_of_ms
 
     first, last = text_of_ms(series.start_ms), text_of_ms(int(series.times_ms[-1]))
     print(f"{collector.readings} readings of {len(series.values)} groups, {series.steps} rows from {first} to {last}")
@@ -230,8 +230,8 @@ def _print_json(done: Learned, series: Series) -> None:
 
 
 def _print(done: Learned, folder: Path, seconds: float, *, dry_run: bool) -> None:
-    from glaim_stream.errors import listed
-    from glaim_stream.learn.place import target
+    from glaim_stream.core.errors import listed
+    from glaim_stream.operate.learn.place import target
 
     if done.problem:
         print(f"the file in place cannot be used: {done.problem}")

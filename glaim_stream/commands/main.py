@@ -33,8 +33,8 @@ from glaim_stream.commands import (
     tail,
     worker,
 )
-from glaim_stream.errors import GlaimError
-from glaim_stream.printable import printable
+from glaim_stream.core.errors import GlaimError
+from glaim_stream.core.printable import printable
 
 _LINE_END = "\n"
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")  # the first takes precedence
@@ -51,7 +51,7 @@ class _Commands(TyperGroup):
             from pydantic import ValidationError
 
             if isinstance(error.__cause__, ValidationError):
-                from glaim_stream.validation import problems_of
+                from glaim_stream.core.validation import problems_of
 
                 error.message = problems_of(error.__cause__)[0][1]
             raise

@@ -43,10 +43,10 @@ def list_(repository: Repository) -> None:
     from rich.table import Table
 
     from glaim_stream.commands.console import result_console
+    from glaim_stream.core.settings import read_settings
     from glaim_stream.models.hold import held
     from glaim_stream.models.listing import listing
     from glaim_stream.models.store import open_store
-    from glaim_stream.settings import read_settings
 
     store = open_store(repository)
     found = listing(store, read_settings().trust)
@@ -98,11 +98,11 @@ def fetch(
     ] = 0.0,
 ) -> None:
     """Copy models to this machine. Each arrives whole or not at all, its weights checked against its contract."""
-    from glaim_stream.errors import GlaimError, ModelError
+    from glaim_stream.core.errors import GlaimError, ModelError
+    from glaim_stream.core.settings import read_settings
     from glaim_stream.models.fetch import fetch as bring
     from glaim_stream.models.fetch import is_here
     from glaim_stream.models.store import open_store
-    from glaim_stream.settings import read_settings
 
     if missing_only and mirror:
         raise ModelError(
@@ -138,9 +138,9 @@ def push(
     tries: Tries = 5,
 ) -> None:
     """Copy the versions that the other repository lacks; a version counts there once it is whole."""
+    from glaim_stream.core.settings import read_settings
     from glaim_stream.models.push import push as put_up
     from glaim_stream.models.store import open_store
-    from glaim_stream.settings import read_settings
 
     target, trust = open_store(to), read_settings().trust
     if not _persistently(lambda: put_up(source, target, models=model or (), trust=trust), tries):
@@ -156,7 +156,7 @@ def seal(
 
     It states what is there, so look at it first. A signature does not outlive it: sign again.
     """
-    from glaim_stream.errors import ModelError
+    from glaim_stream.core.errors import ModelError
     from glaim_stream.models.form_manifest import seal_form
     from glaim_stream.models.sealed import seal as write_manifest
     from glaim_stream.models.store import open_store
@@ -189,9 +189,9 @@ def rollback(
 
     No training, learning or push adds a version until `models release`.
     """
+    from glaim_stream.core.settings import read_settings
     from glaim_stream.models.rollback import rollback as withdraw
     from glaim_stream.models.store import open_store
-    from glaim_stream.settings import read_settings
 
     withdraw(open_store(repository), model, to, dry_run=dry_run, trust=read_settings().trust)
 
@@ -231,7 +231,7 @@ def _await_models(store: Store, wait_s: float) -> None:
     Raises:
         ModelError: it does not within this time.
     """
-    from glaim_stream.errors import ModelError
+    from glaim_stream.core.errors import ModelError
 
     end_s, said = time.monotonic() + wait_s, ""
     while True:
@@ -255,8 +255,8 @@ def _persistently(do: Callable[[], int], tries: int) -> int:
     Raises:
         ModelError: the last try failed too.
     """
-    from glaim_stream.connections.retry import pauses_s
-    from glaim_stream.errors import ModelError
+    from glaim_stream.core.errors import ModelError
+    from glaim_stream.core.retry import pauses_s
 
     pauses = pauses_s(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
     for left in range(tries - 1, -1, -1):

@@ -21,8 +21,8 @@ def moment_or_ago_ms(text: str, now_ms: int, *, timezone: str = "UTC") -> int:
     Raises:
         SettingsError: the text is neither.
     """
-    from glaim_stream.errors import SettingsError
-    from glaim_stream.times import moment_ms, zone_of
+    from glaim_stream.core.errors import SettingsError
+    from glaim_stream.core.times import moment_ms, zone_of
 
     age = _AGE.fullmatch(text.strip())
     if age is not None:
@@ -42,7 +42,7 @@ def bounds_ms(since: str | None, until: str | None, *, timezone: str = "UTC") ->
     Raises:
         SettingsError: a text is no time, or the first bound is not before the second.
     """
-    from glaim_stream.errors import SettingsError
+    from glaim_stream.core.errors import SettingsError
 
     now_ms = time.time_ns() // 1_000_000
     since_ms, until_ms = (

@@ -15,8 +15,8 @@ from glaim_stream.commands.flags import SettingsFlags
 if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer
 
+    from glaim_stream.core.settings import Settings
     from glaim_stream.kafka.ranges import Range
-    from glaim_stream.settings import Settings
 
 
 class ImputerName(StrEnum):
@@ -165,7 +165,7 @@ def parse_offsets(given: list[str] | None) -> dict[int, int] | int | None:
     Raises:
         SettingsError: the text has another form.
     """
-    from glaim_stream.errors import SettingsError
+    from glaim_stream.core.errors import SettingsError
 
     if not given:
         return None

@@ -128,7 +128,7 @@ def _now_ms(plant: bool, speed: str, part: str | None) -> int:
     Raises:
         SettingsError: other flags contradict --live.
     """
-    from glaim_stream.errors import SettingsError
+    from glaim_stream.core.errors import SettingsError
 
     if not plant:
         raise SettingsError("--live: expected --plant, whose readings can bear any time; a file's bear their own")
@@ -146,7 +146,7 @@ def _live_start_ms(now_ms: int) -> int:
 
 
 def _speed(text: str) -> float | None:
-    from glaim_stream.errors import SettingsError
+    from glaim_stream.core.errors import SettingsError
 
     if text == "max":
         return None
@@ -160,7 +160,7 @@ def _speed(text: str) -> float | None:
 
 
 def _print_plan(report: ProduceReport, source: Source, withheld: int) -> None:
-    from glaim_stream.times import text_of_ms
+    from glaim_stream.core.times import text_of_ms
 
     print(
         f"would send {report.readings} readings ({report.nulls} null) of {report.groups} groups "

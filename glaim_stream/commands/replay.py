@@ -27,8 +27,8 @@ from glaim_stream.commands.signals import exit_at_sigterm
 from glaim_stream.commands.sources import FileFlags, MessageFlags, PlantFlags, require_other_files
 
 if TYPE_CHECKING:
-    from glaim_stream.replay.run import ReplayReport, Target
-    from glaim_stream.settings import Settings
+    from glaim_stream.core.settings import Settings
+    from glaim_stream.feed.replay.run import ReplayReport, Target
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ class TargetFlags:
         Raises:
             SettingsError: not exactly one of file and topic is given, or a flag lacks the one that it needs.
         """
-        from glaim_stream.errors import SettingsError
-        from glaim_stream.replay.run import Target
+        from glaim_stream.core.errors import SettingsError
+        from glaim_stream.feed.replay.run import Target
 
         if (self.out is None) == (self.output_topic is None):
             raise SettingsError(
@@ -137,7 +137,7 @@ def replay(
     that a fallback filled them, when an internal error hit a record, or when no row came out.
     """
     from glaim_stream.commands.replay_input import FileInput, TopicInput
-    from glaim_stream.errors import SettingsError
+    from glaim_stream.core.errors import SettingsError
 
     exit_at_sigterm()
     target = to.target()

@@ -9,10 +9,17 @@ from rich.cells import cell_len
 from rich.table import Table
 
 from glaim_stream.commands.console import file_width, plain_console
-from glaim_stream.completeness.figures import SensorDays, summed
-from glaim_stream.completeness.report import Report
-from glaim_stream.completeness.texts import delay_text, filled, gap_text, methods_text, percent_text, stretch_text
-from glaim_stream.printable import printable
+from glaim_stream.core.printable import printable
+from glaim_stream.operate.completeness.figures import SensorDays, summed
+from glaim_stream.operate.completeness.report import Report
+from glaim_stream.operate.completeness.texts import (
+    delay_text,
+    filled,
+    gap_text,
+    methods_text,
+    percent_text,
+    stretch_text,
+)
 
 _SHADES = "▁▂▃▄▅▆▇█"
 _MOST_DAYS, _LEAST_DAYS = 31, 12  # as wide as `last 12 days`

@@ -71,7 +71,7 @@ _READ = """
 READ, with only kafka-python and pyarrow:
   for message in KafkaConsumer("imputed-readings", bootstrap_servers="localhost:9092"):
       table = pyarrow.ipc.open_stream(message.value).read_all()
-With this package: glaim_stream.records.read_rows(message.value), which also reads schemas 1 and 2, and
+With this package: glaim_stream.output.records.read_rows(message.value), which also reads schemas 1 and 2, and
 newest_revisions(tables), which keeps only the newest revision of each row.
 """
 
@@ -115,8 +115,8 @@ An event may be published twice; its id is the same then.
 
 def _document() -> dict[str, Any]:
     """What a program needs of the formats."""
-    from glaim_stream.records import SCHEMA, SCHEMA_VERSION
-    from glaim_stream.vocabulary import Method, Status
+    from glaim_stream.core.vocabulary import Method, Status
+    from glaim_stream.output.records import SCHEMA, SCHEMA_VERSION
 
     columns = [
         {"name": field.name, "type": _type_name(field), "nullable": field.nullable, "meaning": _meaning(field.name)}
@@ -154,8 +154,8 @@ def schema(
     from rich.table import Table
 
     from glaim_stream.commands.console import result_console
-    from glaim_stream.records import SCHEMA
-    from glaim_stream.vocabulary import Status
+    from glaim_stream.core.vocabulary import Status
+    from glaim_stream.output.records import SCHEMA
 
     print(_INPUT)
     print(_OUTPUT)

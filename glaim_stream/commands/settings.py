@@ -25,8 +25,8 @@ def list_settings(
     page_format: Annotated[PageFormat, typer.Option("--format", help="How the list is printed.")] = PageFormat.TEXT,
 ) -> None:
     """Print every setting (GLAIM_*) of the worker and the other commands: its default, its values, what it does."""
-    from glaim_stream.errors import SettingsError
-    from glaim_stream.settings import Settings
+    from glaim_stream.core.errors import SettingsError
+    from glaim_stream.core.settings import Settings
 
     chosen = {
         variable: field

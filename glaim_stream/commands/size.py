@@ -41,9 +41,9 @@ def size(
     """Compute how large an installation has to be, from measured rates (docs/operations.md)."""
     from rich.table import Table
 
-    from glaim_stream.check.sizing import Load
-    from glaim_stream.check.sizing import size as sized
     from glaim_stream.commands.console import result_console
+    from glaim_stream.operate.check.sizing import Load
+    from glaim_stream.operate.check.sizing import size as sized
 
     load = Load(
         groups=groups,

@@ -14,7 +14,7 @@ from glaim_stream.commands.moments import bounds_ms
 from glaim_stream.feed.formats import InputFormat
 
 if TYPE_CHECKING:
-    from glaim_stream.catalogue import Catalogue
+    from glaim_stream.core.catalogue import Catalogue
     from glaim_stream.feed.sources import Source
 
 
@@ -89,7 +89,7 @@ class FileFlags(ColumnFlags):
         Raises:
             SettingsError: it is given twice, and differs.
         """
-        from glaim_stream.errors import SettingsError
+        from glaim_stream.core.errors import SettingsError
 
         if self.name is not None and self.group not in (None, self.name):
             raise SettingsError(f"expected one name of the group, found --name {self.name} and --group {self.group}")
@@ -102,7 +102,7 @@ def open_source(file: Path | None, plant: PlantFlags, form: FileFlags, *, start_
     Raises:
         SettingsError: both or neither is given, or the file cannot be read.
     """
-    from glaim_stream.errors import SettingsError
+    from glaim_stream.core.errors import SettingsError
     from glaim_stream.feed.sources import plant_source, read_source
 
     if plant.plant == (file is not None):
@@ -135,7 +135,7 @@ def require_known_groups(source: Source, rules: Catalogue, name: str) -> None:
     Raises:
         SettingsError: it has none, so that no reading could be used.
     """
-    from glaim_stream.errors import SettingsError, listed, unknown_name
+    from glaim_stream.core.errors import SettingsError, listed, unknown_name
 
     unknown = [group for group in source.groups if rules.model_of(group) is None]
     if len(unknown) < len(source.groups):
@@ -151,7 +151,7 @@ def require_known_groups(source: Source, rules: Catalogue, name: str) -> None:
 
 
 def _require_known_sensors(source: Source, rules: Catalogue, name: str) -> None:
-    from glaim_stream.errors import SettingsError, listed, unknown_name
+    from glaim_stream.core.errors import SettingsError, listed, unknown_name
 
     models = {group: rules.models[index] for group in source.groups if (index := rules.model_of(group)) is not None}
     cells = [(models[group], sensor) for group, sensor in source.cells if group in models]
@@ -169,7 +169,7 @@ def require_other_files(given: Path | None, *written: Path | None) -> None:
     Raises:
         SettingsError: two are the same file.
     """
-    from glaim_stream.errors import SettingsError
+    from glaim_stream.core.errors import SettingsError
 
     files = [each for each in (given, *written) if each is not None]
     for index, file in enumerate(files):
@@ -183,8 +183,8 @@ def readings_between(source: Source, since: str | None, until: str | None, timez
     Raises:
         SettingsError: there are none.
     """
-    from glaim_stream.errors import SettingsError
-    from glaim_stream.times import text_of_ms
+    from glaim_stream.core.errors import SettingsError
+    from glaim_stream.core.times import text_of_ms
 
     first, last = source.time_ms[0], source.time_ms[-1]
     chosen = source.between(*bounds_ms(since, until, timezone=timezone))

@@ -21,8 +21,8 @@ from glaim_stream.commands.options import OFFSETS, Catalogue, Kafka, NewestOnly,
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from glaim_stream.core.settings import Settings
     from glaim_stream.kafka.tail import Start
-    from glaim_stream.settings import Settings
 
 _WIDTHS = {
     "group": 16,
@@ -91,10 +91,10 @@ def tail(
 
     Exit code 1 when --timeout ended it and no row had come.
     """
-    from glaim_stream.errors import SettingsError
+    from glaim_stream.core.errors import SettingsError
+    from glaim_stream.core.printable import printable
     from glaim_stream.kafka.tail import Filter, Start, follow
     from glaim_stream.output.row_files import RowFile
-    from glaim_stream.printable import printable
 
     if newest_only and out is None:
         raise SettingsError("--newest-only folds rows at the end and needs --out")
@@ -161,8 +161,8 @@ def _require_known(settings: Settings, groups: list[str], sensors: list[str], st
     Raises:
         SettingsError: a name or pattern fits none.
     """
-    from glaim_stream.catalogue import read_catalogue
-    from glaim_stream.errors import CatalogueError, SettingsError, unknown_name
+    from glaim_stream.core.catalogue import read_catalogue
+    from glaim_stream.core.errors import CatalogueError, SettingsError, unknown_name
     from glaim_stream.kafka.tail import fits, names_there
 
     there = names_there(settings, start.partitions)
@@ -214,7 +214,7 @@ def _shown(table: pa.Table) -> pa.Table:
     """The table with its texts as a terminal may get them."""
     import pyarrow as pa
 
-    from glaim_stream.printable import printable
+    from glaim_stream.core.printable import printable
 
     for number, column in enumerate(table.schema):
         if pa.types.is_string(column.type):
@@ -226,7 +226,7 @@ def _shown(table: pa.Table) -> pa.Table:
 def _print_jsonl(table: pa.Table) -> None:
     import json
 
-    from glaim_stream.times import text_of_ms
+    from glaim_stream.core.times import text_of_ms
 
     times = ("ts", "event_time")
     for name in times:
@@ -244,7 +244,7 @@ def _style(row: dict[str, Any]) -> str | None:
 
 
 def _symbol(status: int) -> str:
-    from glaim_stream.vocabulary import Status
+    from glaim_stream.core.vocabulary import Status
 
     return Status(status).symbol if status in list(Status) else f"0x{status:08X}"
 
@@ -261,8 +261,8 @@ class _TablePrinter:
     def __call__(self, table: pa.Table) -> None:
         from rich.table import Table
 
-        from glaim_stream.printable import printable
-        from glaim_stream.times import text_of_ms
+        from glaim_stream.core.printable import printable
+        from glaim_stream.core.times import text_of_ms
 
         shown = Table(box=None, show_header=self._first, padding=(0, 2, 0, 0), pad_edge=False)
         for name, width in _WIDTHS.items():

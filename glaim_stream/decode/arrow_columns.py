@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from glaim_stream.budget import OverBudget
+from glaim_stream.core.budget import OverBudget
 
 _VIEW_BYTES = 16  # of one entry of a view array; its first four bytes are the length of the text
 _MOST_VIEWED_BYTES = 64_000_000  # of texts that views refer to, counted once per row

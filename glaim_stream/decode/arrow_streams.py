@@ -15,7 +15,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from glaim_stream.budget import Budget, OverBudget
+from glaim_stream.core.budget import Budget, OverBudget
 from glaim_stream.decode.flatbuffers import Table
 
 BROKEN = (pa.ArrowException, ValueError, KeyError, TypeError, OSError)  # what an unreadable stream raises

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.core.readings import InputRecord
 from glaim_stream.decode.positions import MAX_LISTED, Positions, decode_positions, encode_positions
 from glaim_stream.decode.unreadable import UnreadableRecord
 
@@ -32,35 +32,6 @@ class DeadLetterCause(StrEnum):
     OUT_OF_LIMITS = "out-of-limits"  # infinite, or outside the sensor's physical limits
     TOO_LATE = "too-late"  # older than the window; goes to a separate topic
     PROCESSING = "processing"  # an internal error of the worker; kept for requeueing
-
-
-class InputRecord(Protocol):
-    """The fields of a Kafka record that decoding uses; the records of aiokafka and kafka-python both fit."""
-
-    @property
-    def key(self) -> bytes | None:
-        """The producer's key; the group of a record that names none."""
-        ...
-
-    @property
-    def value(self) -> bytes | None:
-        """The payload."""
-        ...
-
-    @property
-    def headers(self) -> Sequence[tuple[str, bytes]]:
-        """The headers; `content-type` selects the format."""
-        ...
-
-    @property
-    def offset(self) -> int:
-        """Offset in the partition."""
-        ...
-
-    @property
-    def timestamp(self) -> int:
-        """Time of production, epoch milliseconds; negative if the record has none."""
-        ...
 
 
 def key_text(record: InputRecord) -> str | None:

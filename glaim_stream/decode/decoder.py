@@ -12,27 +12,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.budget import DEFAULT, Budget
+from glaim_stream.core.budget import DEFAULT, Budget
+from glaim_stream.core.readings import InputRecord, Readings, concatenated, no_readings
+from glaim_stream.core.stamps import Stamps
+from glaim_stream.core.times import EARLIEST_MS, LATEST_MS
+from glaim_stream.core.vocabulary import Quality
 from glaim_stream.decode.alike import alike
 from glaim_stream.decode.arrow_records import is_arrow, measure, parse_arrow
 from glaim_stream.decode.arrow_streams import Claim
-from glaim_stream.decode.dead_letters import (
-    MAX_DETAIL_CHARS,
-    REQUEUED_HEADER,
-    DeadLetterCause,
-    InputRecord,
-    MoreReadings,
-    Reject,
-)
+from glaim_stream.decode.dead_letters import MAX_DETAIL_CHARS, REQUEUED_HEADER, DeadLetterCause, MoreReadings, Reject
 from glaim_stream.decode.groups import NO_GROUP, GroupIndex
 from glaim_stream.decode.json_records import parse_json
 from glaim_stream.decode.parsed import Parsed, joined
-from glaim_stream.decode.readings import Readings, concatenated, no_readings
-from glaim_stream.decode.stamps import Stamps
 from glaim_stream.decode.time_units import TimeUnit, found_units
 from glaim_stream.decode.unreadable import UnreadableRecord
-from glaim_stream.times import EARLIEST_MS, LATEST_MS
-from glaim_stream.vocabulary import Quality
 
 _JSON_WEIGHT = 4  # a JSON value takes several times its bytes once decoded: four in the common case
 

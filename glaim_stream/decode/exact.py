@@ -16,7 +16,7 @@ from decimal import Decimal
 import msgspec
 import numpy as np
 
-from glaim_stream.decode.dead_letters import InputRecord
+from glaim_stream.core.readings import InputRecord
 from glaim_stream.decode.parsed import Parsed
 
 LARGEST_EXACT = 2.0**53  # all integers up to it are floats

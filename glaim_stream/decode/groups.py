@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.catalogue import Catalogue
+from glaim_stream.core.catalogue import Catalogue
 
 UNKNOWN_GROUP = -1
 NO_GROUP = -2  # the record names none

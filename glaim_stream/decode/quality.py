@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glaim_stream.vocabulary import Quality
+from glaim_stream.core.vocabulary import Quality
 
 _SEVERITY = (Quality.GOOD, Quality.UNCERTAIN, Quality.BAD, Quality.BAD)  # by the two top bits of a StatusCode
 _PREFIXES = (("good", Quality.GOOD), ("uncertain", Quality.UNCERTAIN), ("bad", Quality.BAD))

@@ -12,7 +12,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.times import LATEST_MS
+from glaim_stream.core.times import LATEST_MS
 
 PLAUSIBLE_MS = 30 * 365 * 24 * 3_600_000
 """Distance from its record within which a time is plausible: longer than any archive that is streamed as numbers."""

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.feed.sources import Source
 
 SENSOR_SHARE, GROUP_SHARE = 0.45, 0.15  # of the hidden readings; the rest are single ones

@@ -20,13 +20,13 @@ from aiokafka.errors import KafkaError
 from aiokafka.partitioner import DefaultPartitioner
 from numpy.typing import NDArray
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.settings import Settings
 from glaim_stream.feed.formats import InputFormat
 from glaim_stream.feed.messages import ARROW_HEADERS, DEFAULT_BATCH, Encoder, Plan, plan_messages
 from glaim_stream.feed.sources import Source
 from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.kafka.topics import ensure_topics
-from glaim_stream.settings import Settings
 
 _SLICE_READINGS = 2000
 _TICK_S = 0.02  # at a chosen speed, messages that fall due within this time travel together

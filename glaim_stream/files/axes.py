@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.files.form import NO_TIME
 from glaim_stream.files.numbers import floats_of
 from glaim_stream.files.stamps import Stamps

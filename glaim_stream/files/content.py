@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from glaim_stream.errors import SettingsError, listed
+from glaim_stream.core.errors import SettingsError, listed
 
 _DEEPEST = 100  # objects and lists inside one another
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')

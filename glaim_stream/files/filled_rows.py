@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.vocabulary import DOUBTFUL, METHODS
 from glaim_stream.files.kinds import is_text
-from glaim_stream.vocabulary import DOUBTFUL, METHODS
 
 OF_ROWS = frozenset({"method", "observed", "value"})  # of the output topic, as `tail` and `replay` write them
 _OF_HOLES = frozenset({"method", "value", "lower", "upper"})  # of `fill --flags-out`

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from glaim_stream.errors import SettingsError, listed
+from glaim_stream.core.errors import SettingsError, listed
 from glaim_stream.files import roles
 from glaim_stream.files.form import NO_TIME
 

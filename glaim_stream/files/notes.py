@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from glaim_stream.errors import listed
+from glaim_stream.core.errors import listed
 from glaim_stream.files.form import FileForm
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from glaim_stream.errors import SettingsError, listed
+from glaim_stream.core.errors import SettingsError, listed
 from glaim_stream.files.form import NumberForm
 
 # Signs between thousands: comma, point, apostrophes, and blanks that a line cannot be broken at. A plain blank too.

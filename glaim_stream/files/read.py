@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.errors import SettingsError, listed
+from glaim_stream.core.errors import SettingsError, listed
+from glaim_stream.core.times import text_of_ms, zone_of
 from glaim_stream.files import roles
 from glaim_stream.files.axes import along_axis, elapsed_column, unit_in
 from glaim_stream.files.form import FileForm, Reading, Sentinel
@@ -24,7 +25,6 @@ from glaim_stream.files.stamps import Stamps
 from glaim_stream.files.table import Table, read_table
 from glaim_stream.files.times import Times, candidates, said, times_of
 from glaim_stream.files.zones import utc, zone_column
-from glaim_stream.times import text_of_ms, zone_of
 
 _MOST_REPEATED, _FEW_ROWS = 0.5, 10
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from glaim_stream.errors import SettingsError, listed
+from glaim_stream.core.errors import SettingsError, listed
 from glaim_stream.files.clocks import have_own_clocks
 from glaim_stream.files.numbers import floats_of
 

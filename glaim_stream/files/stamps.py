@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from glaim_stream.core.times import EARLIEST_MS, LATEST_MS
 from glaim_stream.files.form import NO_TIME
 from glaim_stream.files.kinds import is_text
-from glaim_stream.times import EARLIEST_MS, LATEST_MS
 
 Ints = NDArray[np.int64]
 _DAY_MS = 86_400_000

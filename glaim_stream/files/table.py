@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.files.content import content_of, plain, typed_table
 from glaim_stream.files.filled_rows import require_no_filled_rows
 from glaim_stream.files.form import NumberForm, TextForm

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as csv
 from numpy.typing import NDArray
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.files.form import TextForm
 from glaim_stream.files.well_log import WellLog, well_log
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from glaim_stream.errors import SettingsError, listed
+from glaim_stream.core.errors import SettingsError, listed
+from glaim_stream.core.times import text_of_ms
 from glaim_stream.files.form import NO_TIME
 from glaim_stream.files.stamps import Ints, Stamps, clock, days_of, stamps
-from glaim_stream.times import text_of_ms
 
 ORDERS = ("dmy", "mdy")  # of dates that do not begin with their year
 NAMES = ("ts", "time", "timestamp", "datetime", "date", "time_ms", "ts_ms", "timestamp_ms", "epoch_ms")

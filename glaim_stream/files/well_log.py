@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 
 # "MNEM.UNIT  DATA : DESCRIPTION": the first point ends the mnemonic, the first blank behind it the unit, and the last
 # colon the data.

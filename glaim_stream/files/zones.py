@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from glaim_stream.core.times import text_of_ms
 from glaim_stream.files.form import NO_TIME
 from glaim_stream.files.kinds import is_text
 from glaim_stream.files.stamps import Ints, Stamps, offsets_of
-from glaim_stream.times import text_of_ms
 
 _HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
 _ZONE_NAMED = re.compile(r"zone|^tz|_tz|utc|offset|\bdst\b", re.IGNORECASE)

@@ -18,8 +18,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.form.form import ClosedForm
 from glaim_stream.health.series import Series
-from glaim_stream.imputers.gaussian.form import ClosedForm
 
 Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from glaim_stream.times import text_of_ms
+from glaim_stream.core.times import text_of_ms
 
 
 class Fault(StrEnum):

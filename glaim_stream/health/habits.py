@@ -13,12 +13,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.errors import ModelError
+from glaim_stream.core.errors import ModelError
+from glaim_stream.form.fit import fit as fit_form
+from glaim_stream.form.form import ClosedForm
 from glaim_stream.health import calibration, drift, runs, statistics
 from glaim_stream.health.estimates import BLOCK, Estimates, block_means, estimates_of
 from glaim_stream.health.series import Series
-from glaim_stream.imputers.gaussian.fit import fit as fit_form
-from glaim_stream.imputers.gaussian.form import ClosedForm
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
-from glaim_stream.errors import ModelError
+from glaim_stream.core.errors import ModelError
+from glaim_stream.form import artefact
+from glaim_stream.form.form import ClosedForm
 from glaim_stream.health.live import LiveHabits
 from glaim_stream.health.stored import unpack
-from glaim_stream.imputers.gaussian import artefact
-from glaim_stream.imputers.gaussian.form import ClosedForm
 
 log = logging.getLogger(__name__)
 

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.errors import ModelError
+from glaim_stream.core.errors import ModelError
+from glaim_stream.form import artefact
+from glaim_stream.form.form import ClosedForm
 from glaim_stream.health.estimates import estimates_of
 from glaim_stream.health.habits import DETECTORS, Habits, learn
 from glaim_stream.health.runs import MOST_RESTING
 from glaim_stream.health.series import Series
 from glaim_stream.health.statistics import Units
-from glaim_stream.imputers.gaussian import artefact
-from glaim_stream.imputers.gaussian.form import ClosedForm
 
 Arrays = Mapping[str, NDArray[Any]]
 

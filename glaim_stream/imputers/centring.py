@@ -15,11 +15,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.errors import ImputerError
+from glaim_stream.core.contract import Contract
+from glaim_stream.core.errors import ImputerError
+from glaim_stream.core.vocabulary import Method
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import interpolated
-from glaim_stream.models.contract import Contract
-from glaim_stream.vocabulary import Method
 
 _ROUNDING = 2.0**-24  # of float32, relative to the value, at most
 _SHOWN = 0.25  # of the resolution: a larger error of the input can change the published value

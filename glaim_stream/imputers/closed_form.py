@@ -14,19 +14,19 @@ from pathlib import Path
 
 import numpy as np
 
-from glaim_stream import metrics
-from glaim_stream.catalogue import Model
-from glaim_stream.errors import ImputerAbsent, ImputerError, ModelError
-from glaim_stream.imputers.gaussian import artefact, packing
-from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.gaussian.kinds import Kind, are
+from glaim_stream.core import metrics
+from glaim_stream.core.catalogue import Model
+from glaim_stream.core.contract import FORM_FILE
+from glaim_stream.core.errors import ImputerAbsent, ImputerError, ModelError
+from glaim_stream.core.trust import Trust
+from glaim_stream.core.vocabulary import Method
+from glaim_stream.form import artefact, packing
+from glaim_stream.form.form import ClosedForm
+from glaim_stream.form.kinds import Kind, are
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import interpolated
-from glaim_stream.models.contract import FORM_FILE
 from glaim_stream.models.form_folders import form_folder
 from glaim_stream.models.form_manifest import read_sealed_form
-from glaim_stream.models.sealed import Trust
-from glaim_stream.vocabulary import Method
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from glaim_stream.connections.retry import pauses_s
-from glaim_stream.errors import GlaimError
+from glaim_stream.core.contract import Contract
+from glaim_stream.core.errors import GlaimError
+from glaim_stream.core.retry import pauses_s
 from glaim_stream.imputers.protocol import Rung, Windows
-from glaim_stream.models.contract import Contract
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from glaim_stream.errors import ImputerAbsent, ImputerError
+from glaim_stream.core.errors import ImputerAbsent, ImputerError
+from glaim_stream.core.vocabulary import Method
 from glaim_stream.imputers.protocol import Imputed, Rung, Windows
-from glaim_stream.vocabulary import Method
 
 log = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from functools import partial
 
 import numpy as np
 
-from glaim_stream.errors import ImputerAbsent, ImputerError, ImputerUnavailable
+from glaim_stream.core.errors import ImputerAbsent, ImputerError, ImputerUnavailable
+from glaim_stream.core.vocabulary import Method
 from glaim_stream.imputers.breaker import Breaker, State
 from glaim_stream.imputers.protocol import Imputed, Rung, Windows
-from glaim_stream.vocabulary import Method
 
 log = logging.getLogger(__name__)
 

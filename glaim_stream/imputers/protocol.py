@@ -9,9 +9,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.errors import WindowShapeError, WrongAnswer
-from glaim_stream.imputers.gaussian.kinds import Kind
-from glaim_stream.vocabulary import Method
+from glaim_stream.core.errors import WindowShapeError, WrongAnswer
+from glaim_stream.core.vocabulary import Method
+from glaim_stream.form.kinds import Kind
 
 _Rows = slice | NDArray[np.int64]
 

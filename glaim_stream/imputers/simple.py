@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.imputers.baselines import interpolation, last_value
+from glaim_stream.core.vocabulary import Method
+from glaim_stream.form.baselines import interpolation, last_value
 from glaim_stream.imputers.protocol import Imputed, Windows
-from glaim_stream.vocabulary import Method
 
 
 class Interpolation:

@@ -11,8 +11,8 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from glaim_stream import metrics
-from glaim_stream.errors import WrongAnswer
+from glaim_stream.core import metrics
+from glaim_stream.core.errors import WrongAnswer
 from glaim_stream.imputers.protocol import Windows
 
 log = logging.getLogger(__name__)

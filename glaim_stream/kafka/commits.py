@@ -6,8 +6,8 @@ from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.structs import OffsetAndMetadata
 
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.connection import kafka_options
-from glaim_stream.settings import Settings
 
 
 async def read_commit(settings: Settings, tp: TopicPartition) -> OffsetAndMetadata | None:

@@ -11,11 +11,11 @@ from typing import Any, Final
 from aiokafka.abc import AbstractTokenProvider
 from kafka.net.sasl.oauth import AbstractTokenProvider as BlockingTokenProvider
 
-from glaim_stream.connections.secret_files import SecretFile, secret_file
-from glaim_stream.connections.tls import KAFKA, FollowingContext, watched_tls
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.secret_files import SecretFile, secret_file
+from glaim_stream.core.settings import Settings
+from glaim_stream.core.tls import KAFKA, FollowingContext, watched_tls
 from glaim_stream.kafka.passwords import current_password
-from glaim_stream.settings import Settings
 
 ISOLATION_LEVEL: Final = "read_committed"  # of every consumer: records of open and aborted transactions do not count
 

@@ -17,11 +17,11 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.admin import ApiVersionRequest
 
-from glaim_stream.connections.tls import KAFKA, watched_tls
-from glaim_stream.connections.tls_probe import speaks_tls, tls_problem
-from glaim_stream.errors import BrokerUnready, SettingsError
+from glaim_stream.core.errors import BrokerUnready, SettingsError
+from glaim_stream.core.settings import Settings
+from glaim_stream.core.tls import KAFKA, watched_tls
+from glaim_stream.core.tls_probe import speaks_tls, tls_problem
 from glaim_stream.kafka.connection import kafka_options
-from glaim_stream.settings import Settings
 
 _PATIENCE_S = 5.0
 _REFUSED_LOGIN = (

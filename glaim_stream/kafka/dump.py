@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from glaim_stream.catalogue import Catalogue
+from glaim_stream.core.catalogue import Catalogue
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.readings import Readings
+from glaim_stream.core.settings import Settings
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
-from glaim_stream.decode.readings import Readings
-from glaim_stream.errors import SettingsError
 from glaim_stream.kafka.ranges import Range, read_range, reader
-from glaim_stream.settings import Settings
 from glaim_stream.windows.lateness import Lateness
 
 ENDINGS = (".parquet", ".csv")

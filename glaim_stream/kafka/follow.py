@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.ranges import partitions_of, reader
-from glaim_stream.settings import Settings
 
 _AT_A_TIME = 500  # records
 _POLL_MS = 1000

@@ -14,10 +14,10 @@ from functools import partial
 from kafka.admin import TransactionState
 from kafka.errors import KafkaError
 
-from glaim_stream.errors import OwnershipLost, SettingsError
+from glaim_stream.core.errors import OwnershipLost, SettingsError
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.topics import connected_admin
 from glaim_stream.kafka.transactions import TransactionalPublisher, transactional_id
-from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
 

@@ -59,7 +59,7 @@ class Commit:
 
     `rebuild_from` is the lowest offset that still feeds a window. What the wall clock has decided is not in the topic:
     `clock` is what it has published, and `stamps` the text of the ticks by which it judged the records' times
-    (glaim_stream.decode.stamps). A rebuild repeats both.
+    (glaim_stream.core.stamps). A rebuild repeats both.
     """
 
     offset: int

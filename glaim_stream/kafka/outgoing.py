@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from glaim_stream.core.settings import Settings
 from glaim_stream.decode.dead_letters import HEADER_PREFIX, DeadLetter
 from glaim_stream.kafka.send import Headers
 from glaim_stream.output.announcements import CONTENT_TYPE as DOCUMENT_TYPE
 from glaim_stream.output.messages import Output
-from glaim_stream.records import CONTENT_TYPE, SCHEMA_VERSION, halves
-from glaim_stream.settings import Settings
+from glaim_stream.output.records import CONTENT_TYPE, SCHEMA_VERSION, halves
 
 # Of rows that were published in a transaction: the input offset from which that owner of the partition began.
 ONCE_FROM = HEADER_PREFIX + "once-from"

@@ -7,9 +7,9 @@ import logging
 
 from aiokafka.client import AIOKafkaClient
 
-from glaim_stream.errors import SendError, SettingsError
+from glaim_stream.core.errors import SendError, SettingsError
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.topics import ensure_topics
-from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from aiokafka.conn import AIOKafkaConnection
 
-from glaim_stream.connections.secret_files import SecretFile
+from glaim_stream.core.secret_files import SecretFile
 
 _LOGINS = ("authenticator_plain", "authenticator_scram")
 

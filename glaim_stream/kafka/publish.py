@@ -7,13 +7,13 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterator
 
-from glaim_stream import metrics
-from glaim_stream.connections.retry import pauses_s
-from glaim_stream.errors import MessageTooLarge, SendError
+from glaim_stream.core import metrics
+from glaim_stream.core.errors import MessageTooLarge, SendError
+from glaim_stream.core.retry import pauses_s
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.outgoing import Kind, Outgoing, outgoing
 from glaim_stream.kafka.send import Send
 from glaim_stream.output.messages import Output
-from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
 

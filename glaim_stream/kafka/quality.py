@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.ranges import partitions_of, ranges_of, read_range, reader
-from glaim_stream.settings import Settings
 
 _AT_A_TIME = 500  # records
 

@@ -13,11 +13,11 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from glaim_stream.errors import SettingsError, unknown_name
+from glaim_stream.core.errors import SettingsError, unknown_name
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.connection import consumer_options, kafka_options
 from glaim_stream.kafka.diagnosis import no_broker
 from glaim_stream.kafka.unreadable import read_every_record
-from glaim_stream.settings import Settings
 
 _FETCH_BYTES = 8 * 1024**2
 _POLL_MS = 500

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
 
-from glaim_stream.errors import MessageTooLarge, SendError
+from glaim_stream.core.errors import MessageTooLarge, SendError
 
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 

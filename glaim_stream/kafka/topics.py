@@ -11,11 +11,11 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 from kafka.errors import InvalidReplicationFactorError, InvalidTopicError, KafkaError, TopicAlreadyExistsError
 
-from glaim_stream.connections.retry import pauses_s
-from glaim_stream.errors import BrokerUnready, SettingsError
+from glaim_stream.core.errors import BrokerUnready, SettingsError
+from glaim_stream.core.retry import pauses_s
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.connection import blocking_options
 from glaim_stream.kafka.diagnosis import no_broker, require_accepted
-from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
 

@@ -27,9 +27,10 @@ from aiokafka.errors import (
 )
 from aiokafka.structs import OffsetAndMetadata
 
-from glaim_stream import metrics
-from glaim_stream.connections.retry import pauses_s
-from glaim_stream.errors import MessageTooLarge, OwnershipLost, SendError
+from glaim_stream.core import metrics
+from glaim_stream.core.errors import MessageTooLarge, OwnershipLost, SendError
+from glaim_stream.core.retry import pauses_s
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.commits import read_commit
 from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.kafka.offsets import Commit
@@ -37,7 +38,6 @@ from glaim_stream.kafka.outgoing import Kind, Outgoing, outgoing
 from glaim_stream.kafka.partitions import require_partition
 from glaim_stream.kafka.publish import pause_after_refusal, smaller
 from glaim_stream.output.messages import Output
-from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
 

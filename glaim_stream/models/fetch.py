@@ -13,14 +13,15 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from glaim_stream.errors import ModelError
-from glaim_stream.models.contract import CONTRACT_FILE, FORM_FILE
+from glaim_stream.core.contract import CONTRACT_FILE, FORM_FILE
+from glaim_stream.core.errors import ModelError
+from glaim_stream.core.trust import Trust
 from glaim_stream.models.folders import DiskFolder, folder_of
 from glaim_stream.models.form_manifest import FORM_FILES
 from glaim_stream.models.forms import copy_form
 from glaim_stream.models.hold import HOLD_FILE
 from glaim_stream.models.local import join, move, restore_contract, staging, versions, withdrawn
-from glaim_stream.models.sealed import Sealed, Trust, lacking, open_sealed, require_operators, warn_unsealed
+from glaim_stream.models.sealed import Sealed, lacking, open_sealed, require_operators, warn_unsealed
 from glaim_stream.models.store import Store, local_path, open_store
 
 log = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ import stat
 from pathlib import Path
 from typing import Protocol
 
-from glaim_stream.errors import ModelError
-from glaim_stream.models.contract import CONTRACT_FILE, FORM_FILE
+from glaim_stream.core.contract import CONTRACT_FILE, FORM_FILE
+from glaim_stream.core.errors import ModelError
 from glaim_stream.models.store import Store, local_path
 
 # Not part of any version: copies of a version's contract, the closed form, which is fitted anew between versions, and

@@ -10,7 +10,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from glaim_stream.models.contract import FORM_FILE
+from glaim_stream.core.contract import FORM_FILE
 
 _PREFIX = "glaim-learned-"
 

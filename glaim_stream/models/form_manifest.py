@@ -16,11 +16,11 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from glaim_stream.errors import ModelError
-from glaim_stream.models.contract import FORM_FILE
+from glaim_stream.core.contract import FORM_FILE
+from glaim_stream.core.errors import ModelError
+from glaim_stream.core.trust import Trust
+from glaim_stream.core.validation import problems_text
 from glaim_stream.models.manifest import MAX_FILE_BYTES, MAX_MANIFEST_BYTES
-from glaim_stream.models.sealed import Trust
-from glaim_stream.validation import problems_text
 
 FORM_MANIFEST: Final = "gaussian.manifest.json"
 FORM_SIGNATURE: Final = f"{FORM_MANIFEST}.minisig"

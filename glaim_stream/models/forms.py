@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from glaim_stream.errors import ModelError
-from glaim_stream.imputers.gaussian import artefact
-from glaim_stream.models.contract import FORM_FILE
+from glaim_stream.core.contract import FORM_FILE
+from glaim_stream.core.errors import ModelError
+from glaim_stream.core.trust import Trust
+from glaim_stream.form import artefact
 from glaim_stream.models.folders import folder_of
 from glaim_stream.models.form_manifest import (
     FORM_MANIFEST,
@@ -17,7 +18,6 @@ from glaim_stream.models.form_manifest import (
     require_sealed,
 )
 from glaim_stream.models.manifest import MAX_FILE_BYTES, MAX_MANIFEST_BYTES
-from glaim_stream.models.sealed import Trust
 from glaim_stream.models.store import WITHOUT_FOLDERS, Store, local_path
 
 _UNTIL = "until_ms"

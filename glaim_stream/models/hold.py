@@ -13,9 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from glaim_stream.errors import ModelError
+from glaim_stream.core.errors import ModelError
+from glaim_stream.core.times import text_of_ms
 from glaim_stream.models.store import WITHOUT_FOLDERS, Store, open_store
-from glaim_stream.times import text_of_ms
 
 HOLD_FILE = "hold.json"
 

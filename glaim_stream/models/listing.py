@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glaim_stream.errors import ModelError
-from glaim_stream.models.contract import CONTRACT_FILE, WEIGHTS, Contract
+from glaim_stream.core.contract import CONTRACT_FILE, WEIGHTS, Contract
+from glaim_stream.core.errors import ModelError
+from glaim_stream.core.trust import Trust
 from glaim_stream.models.fetch import SERVED
 from glaim_stream.models.folders import folder_of
-from glaim_stream.models.sealed import Trust, open_sealed, require_operators
+from glaim_stream.models.sealed import open_sealed, require_operators
 from glaim_stream.models.store import Store
 
 

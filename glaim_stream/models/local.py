@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from glaim_stream.errors import ModelError
-from glaim_stream.models.contract import CONTRACT_FILE, read_contract
+from glaim_stream.core.contract import CONTRACT_FILE, read_contract
+from glaim_stream.core.errors import ModelError
 
 WITHDRAWN, STAGING = ".withdrawn", ".staging"
 _ABANDONED_S = 86_400.0

@@ -13,9 +13,9 @@ from typing import Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from glaim_stream.errors import ModelError
-from glaim_stream.models.contract import CONTRACT_FILE, WEIGHTS
-from glaim_stream.validation import problems_of
+from glaim_stream.core.contract import CONTRACT_FILE, WEIGHTS
+from glaim_stream.core.errors import ModelError
+from glaim_stream.core.validation import problems_of
 
 MANIFEST_FILE: Final = "manifest.json"
 SIGNATURE_FILE: Final = "manifest.json.minisig"

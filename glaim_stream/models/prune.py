@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from glaim_stream.errors import ModelError
-from glaim_stream.models.contract import CONTRACT_FILE
+from glaim_stream.core.contract import CONTRACT_FILE
+from glaim_stream.core.errors import ModelError
 from glaim_stream.models.fetch import SERVED
 from glaim_stream.models.hold import held
 from glaim_stream.models.local import move

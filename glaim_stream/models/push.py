@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from glaim_stream.errors import ModelError
-from glaim_stream.models.contract import CONTRACT_FILE, WEIGHTS, Contract
+from glaim_stream.core.contract import CONTRACT_FILE, WEIGHTS, Contract
+from glaim_stream.core.errors import ModelError
+from glaim_stream.core.trust import Trust
 from glaim_stream.models.folders import folder_of
 from glaim_stream.models.form_manifest import FORM_FILES
 from glaim_stream.models.forms import copy_form
 from glaim_stream.models.hold import held, require_released
 from glaim_stream.models.local import versions
-from glaim_stream.models.sealed import Trust, open_sealed, require_operators, warn_unsealed
+from glaim_stream.models.sealed import open_sealed, require_operators, warn_unsealed
 from glaim_stream.models.store import Store, copy, open_store
 
 

@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from glaim_stream.errors import ModelError
-from glaim_stream.models.contract import CONTRACT_FILE
+from glaim_stream.core.contract import CONTRACT_FILE
+from glaim_stream.core.errors import ModelError
+from glaim_stream.core.trust import Trust
 from glaim_stream.models.folders import folder_of
 from glaim_stream.models.hold import hold
 from glaim_stream.models.local import move, restore_contract
 from glaim_stream.models.local import withdrawn as withdrawn_folder
-from glaim_stream.models.sealed import Trust, open_sealed
+from glaim_stream.models.sealed import open_sealed
 from glaim_stream.models.store import Store, copy, local_path
 
 

@@ -14,8 +14,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from glaim_stream.errors import ContractError, ModelError
-from glaim_stream.models.contract import CONTRACT_FILE, WEIGHTS, Contract, read_contract
+from glaim_stream.core.contract import CONTRACT_FILE, WEIGHTS, Contract, read_contract
+from glaim_stream.core.errors import ContractError, ModelError
+from glaim_stream.core.trust import Trust
+from glaim_stream.core.validation import problems_text
 from glaim_stream.models.folders import DiskFolder, Folder, shared_files, versions_files
 from glaim_stream.models.manifest import (
     MANIFEST_FILE,
@@ -26,28 +28,11 @@ from glaim_stream.models.manifest import (
     manifest_of,
     read_manifest,
 )
-from glaim_stream.models.minisign import PublicKey
 from glaim_stream.models.torchscript import require_known_operators
-from glaim_stream.validation import problems_text
 
 log = logging.getLogger(__name__)
 
 _MAX_SIGNATURE_BYTES = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Trust:
-    """What a version must show before it is used.
-
-    Attributes:
-        require_manifest: versions without a manifest are refused; otherwise they are used with a warning.
-        key: every manifest must be signed by this key.
-        operators: operators that TorchScript may use beside the usual ones, such as `aten::lstm`.
-    """
-
-    require_manifest: bool = False
-    key: PublicKey | None = None
-    operators: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from glaim_stream.errors import ModelError
-from glaim_stream.models.contract import CONTRACT_FILE, FORM_FILE, WEIGHTS, Contract
+from glaim_stream.core.contract import CONTRACT_FILE, FORM_FILE, WEIGHTS, Contract
+from glaim_stream.core.errors import ModelError
+from glaim_stream.core.validation import problems_text
 from glaim_stream.models.local import WITHDRAWN
-from glaim_stream.validation import problems_text
 
 _BLOCK = 1 << 20
 WITHOUT_FOLDERS = ("s3", "gcs", "abfs")  # there a folder is an empty object without a use

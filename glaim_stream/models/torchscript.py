@@ -21,7 +21,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 
-from glaim_stream.errors import ModelError, listed
+from glaim_stream.core.errors import ModelError, listed
 from glaim_stream.models.operators import ALLOWED
 
 _MAX_TEXT_BYTES = 16 * 1024**2  # code and pickles unpacked; those of a GLAIM have 0.1 MB

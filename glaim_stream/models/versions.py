@@ -14,12 +14,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from glaim_stream import metrics
-from glaim_stream.errors import ContractError, ModelError
-from glaim_stream.models.contract import CONTRACT_FILE, Contract
+from glaim_stream.core import metrics
+from glaim_stream.core.contract import CONTRACT_FILE, Contract
+from glaim_stream.core.errors import ContractError, ModelError
+from glaim_stream.core.trust import Trust
 from glaim_stream.models.folders import DiskFolder
 from glaim_stream.models.local import versions
-from glaim_stream.models.sealed import Trust, lacking, read_sealed_contract
+from glaim_stream.models.sealed import lacking, read_sealed_contract
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from glaim_stream.times import text_of_ms
+from glaim_stream.core.times import text_of_ms
 from glaim_stream.windows.outages import UNKNOWN_MS, Outage
 
 CONTENT_TYPE = b"application/json"

@@ -15,9 +15,9 @@ from __future__ import annotations
 import hashlib
 import json
 
-from glaim_stream.catalogue import Catalogue
+from glaim_stream.core.catalogue import Catalogue
+from glaim_stream.core.times import text_of_ms
 from glaim_stream.output.announcements import Announcement
-from glaim_stream.times import text_of_ms
 from glaim_stream.windows.sensor_health import SensorEvent
 
 _DIGITS = 16

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from glaim_stream.decode.dead_letters import DeadLetter
 from glaim_stream.output.announcements import Announcement
-from glaim_stream.quality.records import Record
+from glaim_stream.output.quality.records import Record
 
 
 @dataclass(frozen=True, slots=True)

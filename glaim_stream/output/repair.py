@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.imputers.gaussian.kind_bands import by_kind
-from glaim_stream.imputers.gaussian.kinds import Kind, are
-from glaim_stream.imputers.limits import Limits
+from glaim_stream.core.vocabulary import Method, Quality, Status
+from glaim_stream.form.kind_bands import by_kind
+from glaim_stream.form.kinds import Kind, are
+from glaim_stream.form.limits import Limits
 from glaim_stream.imputers.protocol import Imputed
+from glaim_stream.output.records import Rows
 from glaim_stream.output.sensor_tables import SensorTable
-from glaim_stream.records import Rows
-from glaim_stream.vocabulary import Method, Quality, Status
 from glaim_stream.windows.closing import NO_WINDOW, Closed
 
 Floats = NDArray[np.float64]

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from glaim_stream.errors import SettingsError
-from glaim_stream.records import PLAIN_SCHEMA, newest_revisions
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.output.records import PLAIN_SCHEMA, newest_revisions
 
 FILE_ENDINGS = (".arrow", ".parquet", ".csv")
 

@@ -9,10 +9,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.catalogue import Catalogue, Model
-from glaim_stream.imputers.gaussian.kinds import Kind, are
-from glaim_stream.imputers.limits import Limits
-from glaim_stream.models.contract import Contract
+from glaim_stream.core.catalogue import Catalogue, Model
+from glaim_stream.core.contract import Contract
+from glaim_stream.form.kinds import Kind, are
+from glaim_stream.form.limits import Limits
 from glaim_stream.models.versions import Contracts
 
 Floats = NDArray[np.float32]

@@ -17,7 +17,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from http.cookies import CookieError, SimpleCookie
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 
 FEWEST_CHARACTERS = 16
 _OWN_SITE = ("same-origin", "none")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Coroutine, Generator
 from typing import Any, Generic, TypeVar
 
-from glaim_stream import metrics
+from glaim_stream.core import metrics
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from glaim_stream.errors import GlaimError
-from glaim_stream.times import EARLIEST_MS, LATEST_MS, moment_ms
+from glaim_stream.core.errors import GlaimError
+from glaim_stream.core.times import EARLIEST_MS, LATEST_MS, moment_ms
 
 MOST_BYTES = 1_000_000  # of messages; what is kept of them takes about as much
 MOST_OF_GROUP = 16  # events

@@ -9,7 +9,7 @@ from typing import Any
 
 from prometheus_client.metrics import MetricWrapperBase
 
-from glaim_stream import metrics
+from glaim_stream.core import metrics
 from glaim_stream.windows.probes import Place
 
 RATE_S = 10.0  # rates are means over at least this long

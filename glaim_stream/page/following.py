@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from threading import Thread
 from typing import Any
 
-from glaim_stream.connections.retry import pauses_s
+from glaim_stream.core.retry import pauses_s
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from glaim_stream.connections.secret_files import secret_file
+from glaim_stream.core.secret_files import secret_file
+from glaim_stream.core.settings import Settings
 from glaim_stream.imputers.closed_form import ClosedFormImputer
 from glaim_stream.kafka.follow import follow
 from glaim_stream.page.access import Access
@@ -20,7 +21,6 @@ from glaim_stream.page.server import PageServer
 from glaim_stream.page.sources import Sources
 from glaim_stream.pipeline.engine import PartitionEngine
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.settings import Settings
 
 
 class Page:

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from glaim_stream.blend.scores import Expert
+from glaim_stream.form.form import ClosedForm
 from glaim_stream.imputers.closed_form import ClosedFormImputer
-from glaim_stream.imputers.gaussian.form import ClosedForm
 from glaim_stream.page.cost import booked
 from glaim_stream.page.elsewhere import Elsewhere
 from glaim_stream.page.faults import FaultLog

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from glaim_stream.catalogue import Model
-from glaim_stream.errors import GlaimError
+from glaim_stream.core.catalogue import Model
+from glaim_stream.core.contract import Contract
+from glaim_stream.core.errors import GlaimError
+from glaim_stream.core.times import moment_ms
+from glaim_stream.form.form import ClosedForm
 from glaim_stream.imputers.closed_form import version_of
-from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.models.contract import Contract
 from glaim_stream.models.versions import Contracts
-from glaim_stream.times import moment_ms
 
 
 def versions_of(

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from glaim_stream.records import SCHEMA
-from glaim_stream.vocabulary import FINAL, FIRST_CORRECTION, METHODS, PROVISIONAL
+from glaim_stream.core.vocabulary import FINAL, FIRST_CORRECTION, METHODS, PROVISIONAL
+from glaim_stream.output.records import SCHEMA
 
 _COLUMNS = (
     "group", "sensor", "ts", "value", "observed", "method", "lower", "upper", "gap_age", "revision", "model_version",

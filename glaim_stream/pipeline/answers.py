@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from glaim_stream.blend.mixture import blend
 from glaim_stream.blend.scores import Answers, Expert
-from glaim_stream.imputers.baselines import interpolation_at
-from glaim_stream.imputers.gaussian.kinds import Kind, are
-from glaim_stream.imputers.limits import Limits
+from glaim_stream.core.vocabulary import Method
+from glaim_stream.form.baselines import interpolation_at
+from glaim_stream.form.kinds import Kind, are
+from glaim_stream.form.limits import Limits
 from glaim_stream.imputers.protocol import Imputed
 from glaim_stream.output.repair import publishable
 from glaim_stream.output.sensor_tables import SensorTable
-from glaim_stream.vocabulary import Method
 from glaim_stream.windows.closing import NO_WINDOW, Closed
 from glaim_stream.windows.probes import Place, Probes, age_class, places
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream import metrics
+from glaim_stream.core import metrics
+from glaim_stream.core.readings import Readings
 from glaim_stream.decode.alike import alike
 from glaim_stream.decode.dead_letters import DeadLetterCause, MoreReadings, Reject
-from glaim_stream.decode.readings import Readings
 from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.outages import Outage
 from glaim_stream.windows.partition import FeedResult

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream import metrics
-from glaim_stream.catalogue import Catalogue
+from glaim_stream.core import metrics
+from glaim_stream.core.catalogue import Catalogue
+from glaim_stream.form.kinds import Kind, with_directions
+from glaim_stream.form.limits import Limits
 from glaim_stream.imputers.form_expert import FormExpert
-from glaim_stream.imputers.gaussian.kinds import Kind, with_directions
-from glaim_stream.imputers.limits import Limits
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.output.sensor_tables import SensorTables
 from glaim_stream.pipeline.partition_scores import PartitionScores

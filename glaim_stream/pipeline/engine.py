@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from glaim_stream import metrics
-from glaim_stream.decode.dead_letters import DeadLetterCause, InputRecord, Reject, dead_letters
+from glaim_stream.core import metrics
+from glaim_stream.core.readings import InputRecord
+from glaim_stream.decode.dead_letters import DeadLetterCause, Reject, dead_letters
 from glaim_stream.output.messages import Origin, Output
+from glaim_stream.output.quality.records import Record
 from glaim_stream.pipeline.applied import Applied, joined_applied
 from glaim_stream.pipeline.asking import Answer
 from glaim_stream.pipeline.batch_counts import count_applied, count_rejects
@@ -29,7 +31,6 @@ from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.pipeline.restore import Restore
 from glaim_stream.pipeline.turns import Turn, Turns
-from glaim_stream.quality.records import Record
 from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.partition import FeedResult, PartitionWindows
 from glaim_stream.windows.probes import Probes

@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 
-from glaim_stream.decode.dead_letters import DeadLetterCause, InputRecord, Reject
+from glaim_stream.core.readings import InputRecord
+from glaim_stream.decode.dead_letters import DeadLetterCause, Reject
 from glaim_stream.pipeline.applied import Applied, joined_applied
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.windows.partition import PartitionWindows

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.blend.scores import Scores
-from glaim_stream.quality.partition import PartitionQuality
+from glaim_stream.output.quality.partition import PartitionQuality
 
 
 class PartitionScores(Scores):

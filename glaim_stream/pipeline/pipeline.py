@@ -11,18 +11,21 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.budget import DEFAULT, Budget
-from glaim_stream.catalogue import Catalogue
-from glaim_stream.decode.dead_letters import InputRecord
+from glaim_stream.core.budget import DEFAULT, Budget
+from glaim_stream.core.catalogue import Catalogue
+from glaim_stream.core.contract import Contract
+from glaim_stream.core.readings import InputRecord
+from glaim_stream.core.vocabulary import Method
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
 from glaim_stream.health.live import LiveHabits
 from glaim_stream.imputers.form_expert import FormExpert
 from glaim_stream.imputers.protocol import Imputer
-from glaim_stream.models.contract import Contract
 from glaim_stream.output.announcements import Announcement, announce
 from glaim_stream.output.health_events import announce_health
 from glaim_stream.output.messages import Message
+from glaim_stream.output.quality.partition import PartitionQuality
+from glaim_stream.output.records import Rows, encode
 from glaim_stream.output.sensor_tables import SensorTables
 from glaim_stream.pipeline.applied import Applied, joined_applied, timed, unapplied
 from glaim_stream.pipeline.asking import Answer, Asking
@@ -32,9 +35,6 @@ from glaim_stream.pipeline.row_counts import count_rows
 from glaim_stream.pipeline.settling import Settling
 from glaim_stream.pipeline.shadow import OtherVersion, Shadow
 from glaim_stream.pipeline.turns import Blocks, blocks_of
-from glaim_stream.quality.partition import PartitionQuality
-from glaim_stream.records import Rows, encode
-from glaim_stream.vocabulary import Method
 from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.history import error_steps
 from glaim_stream.windows.outages import Outage
@@ -88,10 +88,10 @@ class Pipeline:
             upgrades: fill finals of a lower rung again when the model is back.
             clock_kept: commits record what the wall clock has published (glaim_stream.windows.clock_closes).
             plausibility: readings that stand apart from their window are uncertain and fill nothing
-                (glaim_stream.windows.plausibility).
+                (glaim_stream.health.plausibility).
             adaptive_intervals: make the intervals wider or narrower by the recent errors on the probes
                 (glaim_stream.blend.reach), and give interpolated values one; not used where `score_share` is 0.
-            quality: sum up the errors on the probes and on late readings as records (glaim_stream.quality); not used
+            quality: sum up the errors on the probes and on late readings as records (output.quality); not used
                 where `score_share` is 0.
             habits: of the sensors of a model, by which their health is judged; None: it is not judged.
             shadow: imputes the probes by another version of the network, for comparison (glaim_stream.pipeline.shadow);

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from glaim_stream.decode.dead_letters import InputRecord
+from glaim_stream.core.readings import InputRecord
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.probes import Probes
 
@@ -27,7 +27,7 @@ class Restore(ABC):
     """A way to restore the windows of one partition.
 
     The live worker reads the topic again (glaim_stream.worker.restore). A replay, which may read a file and cannot go
-    back in it, keeps a copy and the batches since (glaim_stream.replay.restore).
+    back in it, keeps a copy and the batches since (glaim_stream.feed.replay.restore).
     """
 
     @abstractmethod

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream import metrics
 from glaim_stream.blend.scores import Expert
+from glaim_stream.core import metrics
+from glaim_stream.core.vocabulary import GAP_AGE_NAMES, GAP_AGES, Method, Status
+from glaim_stream.output.records import Rows
 from glaim_stream.pipeline.answers import HoleAnswers
-from glaim_stream.records import Rows
-from glaim_stream.vocabulary import GAP_AGE_NAMES, GAP_AGES, Method, Status
 from glaim_stream.windows.probes import Place
 
 WITHHELD = {

@@ -9,10 +9,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream import metrics
 from glaim_stream.blend.mixture import blend
 from glaim_stream.blend.scores import Answers
-from glaim_stream.catalogue import Catalogue
+from glaim_stream.core import metrics
+from glaim_stream.core.catalogue import Catalogue
+from glaim_stream.core.vocabulary import Method
+from glaim_stream.output.quality.partition import PartitionQuality
+from glaim_stream.output.records import Rows
 from glaim_stream.output.repair import publishable, repair
 from glaim_stream.output.sensor_tables import SensorTables
 from glaim_stream.pipeline.accuracy import asked, count_accuracy, count_stretch, hidden_cells
@@ -22,9 +25,6 @@ from glaim_stream.pipeline.asking import Answer
 from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.row_counts import count_weights
 from glaim_stream.pipeline.shadow import Shadow
-from glaim_stream.quality.partition import PartitionQuality
-from glaim_stream.records import Rows
-from glaim_stream.vocabulary import Method
 from glaim_stream.windows.upgrades import Upgrades
 
 Doubles = NDArray[np.float64]

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.errors import SettingsError
-from glaim_stream.imputers.gaussian.form import LARGEST
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.form.form import LARGEST
 from glaim_stream.tables.bands import bands
 from glaim_stream.tables.choice import choose
 from glaim_stream.tables.fitted import Fitted

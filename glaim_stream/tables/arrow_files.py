@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.files.kinds import is_number, is_text
 from glaim_stream.tables.columns import FilledColumn, NewRows, beside
 

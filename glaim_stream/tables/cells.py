@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.errors import SettingsError
-from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.vocabulary import Method
+from glaim_stream.form.form import ClosedForm
 from glaim_stream.tables.columns import FilledColumn
 from glaim_stream.tables.fill import Group, Result, fill_groups
 from glaim_stream.tables.grid import NO_TIME, Grid, step_of
 from glaim_stream.tables.groups import Progress, Trainer
 from glaim_stream.tables.stray_rows import StrayRows, counted, stray_rows
 from glaim_stream.tables.uneven import Uneven, uneven
-from glaim_stream.vocabulary import Method
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.imputers.gaussian.kinds import Kind, are
+from glaim_stream.core.vocabulary import Method
+from glaim_stream.form.kinds import Kind, are
 from glaim_stream.tables.far_cells import better_by_line
 from glaim_stream.tables.fitted import Fitted
 from glaim_stream.tables.holes import Holes
 from glaim_stream.tables.lines import Lines, runs
 from glaim_stream.tables.long_gaps import KNOWN
-from glaim_stream.vocabulary import Method
 
 Bools = NDArray[np.bool_]
 Doubles = NDArray[np.float64]

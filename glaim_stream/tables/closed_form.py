@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.errors import ModelError
-from glaim_stream.imputers.gaussian.fit import fit, refused_if_unsolvable
-from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.gaussian.phase import DAY_MS, phase_for
-from glaim_stream.imputers.gaussian.report import Report
+from glaim_stream.core.errors import ModelError
+from glaim_stream.form.fit import fit, refused_if_unsolvable
+from glaim_stream.form.form import ClosedForm
+from glaim_stream.form.phase import DAY_MS, phase_for
+from glaim_stream.form.report import Report
 from glaim_stream.tables.groups import Group
 
 Doubles = NDArray[np.float64]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.vocabulary import DOUBTFUL, METHODS, Method
+from glaim_stream.core.vocabulary import DOUBTFUL, METHODS, Method
 
 BESIDE = ("method", "lower", "upper")
 
@@ -20,7 +20,7 @@ class FilledColumn:
     place: of the column in the table.
     value: float64, NaN where nothing is filled in; a cell with a number here is replaced.
     lower, upper: float64, bounds of the filled values.
-    method: uint8, glaim_stream.vocabulary.Method; NONE in cells that are no reading and remain so.
+    method: uint8, glaim_stream.core.vocabulary.Method; NONE in cells that are no reading and remain so.
     doubted: bool, readings that stand apart from those around them; they are kept, and used for nothing.
     """
 

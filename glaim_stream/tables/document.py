@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from glaim_stream.printable import printable
+from glaim_stream.core.printable import printable
 
 _CSS = Path(__file__).with_name("page.css")
 # Names come from anybody's messages. Should one of them ever get past the escapes, it still loads and runs nothing.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 
 
 class TableError(SettingsError, ValueError):

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.errors import ModelError, SettingsError, listed
-from glaim_stream.imputers.baselines import nearest
-from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.gaussian.kinds import Kind, are, differences
-from glaim_stream.imputers.gaussian.report import Report
-from glaim_stream.imputers.limits import Limits, limits_of, range_of
+from glaim_stream.core.errors import ModelError, SettingsError, listed
+from glaim_stream.form.baselines import nearest
+from glaim_stream.form.form import ClosedForm
+from glaim_stream.form.kinds import Kind, are, differences
+from glaim_stream.form.limits import Limits, limits_of, range_of
+from glaim_stream.form.report import Report
 from glaim_stream.tables.closed_form import fit_form, spread_of
 from glaim_stream.tables.clusters import clusters_of
 from glaim_stream.tables.fitted import Fitted, kinds_of

@@ -14,8 +14,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.errors import SettingsError
-from glaim_stream.times import text_of_ms
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.times import text_of_ms
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]

@@ -9,10 +9,10 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.imputers.gaussian.form import LARGEST, ClosedForm
-from glaim_stream.imputers.gaussian.kinds import Kind
-from glaim_stream.imputers.gaussian.report import Report
-from glaim_stream.windows.doubtful_series import doubtful_cells
+from glaim_stream.form.form import LARGEST, ClosedForm
+from glaim_stream.form.kinds import Kind
+from glaim_stream.form.report import Report
+from glaim_stream.health.doubtful_series import doubtful_cells
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
@@ -83,7 +83,7 @@ class Group:
         return np.where(self.doubts, np.nan, usable(self.values))
 
     def judged(self) -> Self:
-        """Return the group with its doubtful readings marked; see `glaim_stream.windows.doubtful_series`."""
+        """Return the group with its doubtful readings marked; see `glaim_stream.health.doubtful_series`."""
         values = usable(self.values)
         observed, every = ~np.isnan(values), np.ones(len(values), np.bool_)
         (doubted,) = doubtful_cells(values[None], observed[None], every)

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.times import text_of_ms, zone_of
 from glaim_stream.tables.apply import apply
 from glaim_stream.tables.fit import fit
 from glaim_stream.tables.fitted import Fitted
@@ -19,7 +20,6 @@ from glaim_stream.tables.frame import frame_of
 from glaim_stream.tables.groups import Group
 from glaim_stream.tables.layout import Flags, Layout, fills_of, groups_of, layout_of, parts_of
 from glaim_stream.tables.stray_rows import counted
-from glaim_stream.times import text_of_ms, zone_of
 
 
 class HolesLeft(UserWarning):

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.errors import listed
+from glaim_stream.core.errors import listed
 from glaim_stream.tables import saved
 from glaim_stream.tables.apply import apply
 from glaim_stream.tables.base import Estimator, NotFittedError
@@ -31,7 +31,7 @@ class Band:
     """What is known about the cells of a column, arrays [rows].
 
     lower, upper: the 90 % band; the reading itself where observed, NaN where it is unknown.
-    method: codes of `glaim_stream.vocabulary.Method`.
+    method: codes of `glaim_stream.core.vocabulary.Method`.
     doubtful: readings far from those around them, which come back as they are and fill nothing.
     """
 

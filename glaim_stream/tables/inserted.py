@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.files.form import duration
 from glaim_stream.tables.cells import Cells, Outcome, Series
 from glaim_stream.tables.columns import NewRows

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.imputers.baselines import distances
-from glaim_stream.imputers.gaussian.kinds import Kind, are, resets, simple_value
-from glaim_stream.vocabulary import Method
+from glaim_stream.core.vocabulary import Method
+from glaim_stream.form.baselines import distances
+from glaim_stream.form.kinds import Kind, are, resets, simple_value
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.errors import ModelError
-from glaim_stream.imputers.gaussian.kinds import Kind
+from glaim_stream.core.contract import Contract, read_contract
+from glaim_stream.core.errors import ModelError
+from glaim_stream.form.kinds import Kind
 from glaim_stream.imputers.local import LocalImputer
 from glaim_stream.imputers.protocol import Windows
-from glaim_stream.models.contract import Contract, read_contract
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]

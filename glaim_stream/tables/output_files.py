@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 
 
 @contextmanager

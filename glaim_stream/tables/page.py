@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.core.vocabulary import Method
 from glaim_stream.tables.cells import Outcome
 from glaim_stream.tables.document import cards, document, shown
 from glaim_stream.tables.fill import FilledGroup
 from glaim_stream.tables.long_gaps import LONGEST_GAP
 from glaim_stream.tables.summary import gain_percent, method_name
-from glaim_stream.vocabulary import Method
 
 _WIDTH, _HEIGHT = 360, 150  # of a picture: as wide as a phone's text, so that its letters are as large
 _LEFT, _BOTTOM, _TOP, _RIGHT = 44, 18, 8, 6

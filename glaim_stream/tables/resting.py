@@ -15,8 +15,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.imputers.baselines import last_value
-from glaim_stream.imputers.gaussian.kinds import Kind, differences
+from glaim_stream.form.baselines import last_value
+from glaim_stream.form.kinds import Kind, differences
 from glaim_stream.tables.fitted import Fitted
 from glaim_stream.tables.lines import lines
 

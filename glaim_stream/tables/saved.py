@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from glaim_stream.errors import ModelError
-from glaim_stream.imputers.gaussian import artefact
-from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.limits import Limits
+from glaim_stream.core.errors import ModelError
+from glaim_stream.form import artefact
+from glaim_stream.form.form import ClosedForm
+from glaim_stream.form.limits import Limits
 from glaim_stream.tables.errors import TableError
 from glaim_stream.tables.fitted import Fitted
 from glaim_stream.tables.long_gaps import LongGaps

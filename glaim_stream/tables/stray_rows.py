@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.stray_times import FEWEST, stray_times
+from glaim_stream.core.stray_times import FEWEST, stray_times
 from glaim_stream.tables.grid import NO_TIME
 
 Ints = NDArray[np.int64]

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from glaim_stream.errors import listed
+from glaim_stream.core.errors import listed
+from glaim_stream.core.vocabulary import METHODS, Method
 from glaim_stream.files.form import NO_TIME, FileForm
 from glaim_stream.tables.cells import Cells, Outcome, Series
 from glaim_stream.tables.long_gaps import LONGEST_GAP
 from glaim_stream.tables.stray_rows import StrayRows
-from glaim_stream.vocabulary import METHODS, Method
 
 METHOD_NAMES = {
     METHODS[Method.MODEL]: "the trained network",

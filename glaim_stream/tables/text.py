@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")  # a lone carriage return is a character of its cell,
 _OLD_LINE = re.compile(r"[^\r]*\r|[^\r]+")  # unless the file has no other line ends

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, tzinfo
 from fractions import Fraction
 from itertools import product
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 
 Writer = Callable[[int], tuple[str, ...]]
 

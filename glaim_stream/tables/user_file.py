@@ -14,7 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.times import zone_of
+from glaim_stream.core.vocabulary import Method
 from glaim_stream.files.form import NO_TIME, FileForm, NumberForm, Reading
 from glaim_stream.files.read import read
 from glaim_stream.tables.arrow_files import ArrowTable
@@ -25,8 +27,6 @@ from glaim_stream.tables.json_lines import LinesTable
 from glaim_stream.tables.number_texts import NumberTexts
 from glaim_stream.tables.text import Beside, Changes, TextTable
 from glaim_stream.tables.time_texts import writer_of
-from glaim_stream.times import zone_of
-from glaim_stream.vocabulary import Method
 
 _GZIP = b"\x1f\x8b"
 _ARROW_FILE = b"ARROW1"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.vocabulary import FIRST_CORRECTION, PROVISIONAL
+from glaim_stream.core.vocabulary import FIRST_CORRECTION, PROVISIONAL
 from glaim_stream.windows.cadence import SlowSensors
 from glaim_stream.windows.holes import (
     Bools,

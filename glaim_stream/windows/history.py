@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from glaim_stream.catalogue import Catalogue
+from glaim_stream.core.catalogue import Catalogue
 
 HORIZON = 96  # steps; older errors of an expert have no effect at all, not even on the last bit (blend.recent)
 JUDGED_BLOCK = 100  # steps for which it is decided at once whether the model rests (blend.worth)
 # With a required gain of the model, weights depend on which of the last 96 steps' probes count, and that on the errors
 # of the block of 100 steps before each. The oldest of those lies 96 + 99 + 100 steps back.
 JUDGED_HORIZON = 300
-# Live accuracy is summed over stretches of this many steps (glaim_stream.quality). A worker that rebuilds within one
+# Live accuracy is summed over stretches of this many steps (output.quality). A worker that rebuilds within one
 # scores its probes from its first step on again, each with the errors that decided its value.
 STRETCH = 48
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.vocabulary import FINAL, PROVISIONAL
+from glaim_stream.core.vocabulary import FINAL, PROVISIONAL
+from glaim_stream.health.plausibility import Plausibility
 from glaim_stream.windows.cadence import SlowSensors
-from glaim_stream.windows.plausibility import Plausibility
 from glaim_stream.windows.rings import Rings
 
 Bools = NDArray[np.bool_]

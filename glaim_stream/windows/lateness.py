@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.catalogue import Catalogue
-from glaim_stream.decode.readings import Readings
+from glaim_stream.core.catalogue import Catalogue
+from glaim_stream.core.readings import Readings
 from glaim_stream.windows.clock import EventClock, limit_skew
 
 

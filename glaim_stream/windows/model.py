@@ -8,11 +8,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.angles import are_circles
-from glaim_stream.budget import DEFAULT
-from glaim_stream.catalogue import Model
-from glaim_stream.decode.readings import Readings
+from glaim_stream.core.angles import are_circles
+from glaim_stream.core.budget import DEFAULT
+from glaim_stream.core.catalogue import Model
+from glaim_stream.core.readings import Readings
 from glaim_stream.health.live import FEWEST_STEPS, LiveHabits
+from glaim_stream.health.plausibility import Plausibility, Range
 from glaim_stream.windows.cadence import SlowSensors
 from glaim_stream.windows.clock import ClosingOffsets
 from glaim_stream.windows.closing import Closed, close_step, concatenate, correct
@@ -21,7 +22,6 @@ from glaim_stream.windows.holes import Rules, look_back
 from glaim_stream.windows.judging import Judge
 from glaim_stream.windows.outages import Outage, OutageTracker
 from glaim_stream.windows.owed import OwedRows
-from glaim_stream.windows.plausibility import Plausibility, Range
 from glaim_stream.windows.probes import Prober, Probes, Sampling
 from glaim_stream.windows.rings import Cells, Rings
 from glaim_stream.windows.room import Room
@@ -58,7 +58,7 @@ class ModelWindows:
             sampling: which groups are probed; None: none. A rebuild has to repeat the probes of the last
                 `error_steps`, so with probes offsets are remembered for longer.
             clock_kept: see Rules.
-            plausible: whether readings are judged (glaim_stream.windows.plausibility).
+            plausible: whether readings are judged (glaim_stream.health.plausibility).
             trained_range: least and largest reading of each sensor in training, by which they are judged, or None.
             slice_bytes: of the steps that are closed before their rows are handed over.
             habits: of the sensors of a model, by which their health is judged; None: it is not judged.

@@ -17,18 +17,18 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.budget import DEFAULT
-from glaim_stream.catalogue import Catalogue
-from glaim_stream.decode.readings import Readings, no_readings
-from glaim_stream.decode.stamps import Stamps, bound_ms
+from glaim_stream.core.budget import DEFAULT
+from glaim_stream.core.catalogue import Catalogue
+from glaim_stream.core.readings import Readings, no_readings
+from glaim_stream.core.stamps import Stamps, bound_ms
 from glaim_stream.health.live import LiveHabits
+from glaim_stream.health.plausibility import Range
 from glaim_stream.windows.clock import NEVER_MS, EventClock, limit_skew
 from glaim_stream.windows.clock_closes import ClockClose, ClockCloses
 from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.history import history_ms
 from glaim_stream.windows.model import ModelWindows
 from glaim_stream.windows.outages import Outage
-from glaim_stream.windows.plausibility import Range
 from glaim_stream.windows.probes import FEWEST_WINDOWS, Probes, Sampling
 from glaim_stream.windows.sensor_health import SensorEvent
 from glaim_stream.windows.upgrades import Upgrades
@@ -79,11 +79,11 @@ class PartitionWindows:
             score_share: share of the groups that are probed at each step (glaim_stream.windows.probes); 0: none.
             score_least: probe windows per step if the share gives fewer.
             judged: whether the model rests where it gains too little (glaim_stream.blend.worth).
-            quality: whether live accuracy is published (glaim_stream.quality).
+            quality: whether live accuracy is published (glaim_stream.output.quality).
             copies: whether there are probes whose gaps are copied from recent holes.
             group_names: by group code; may grow. Needed for probes only.
             clock_kept: whether commits record `clock_closes`, so that a rebuild repeats them.
-            plausible: whether readings are judged (glaim_stream.windows.plausibility).
+            plausible: whether readings are judged (glaim_stream.health.plausibility).
             trained_ranges: of the models, by which readings are judged; empty: unknown.
             max_groups: groups that may have windows; the readings of others are refused.
             slice_bytes: windows and rows of closed steps that are made at once.

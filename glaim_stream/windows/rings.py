@@ -8,8 +8,8 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.step_means import addends, means
-from glaim_stream.vocabulary import Quality
+from glaim_stream.core.step_means import addends, means
+from glaim_stream.core.vocabulary import Quality
 
 Ints = NDArray[np.int64]
 Scalar = TypeVar("Scalar", bound=np.generic)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from glaim_stream import metrics
-from glaim_stream.connections.tls import KAFKA, METRICS, TRITON, WatchedTls, watched_tls
-from glaim_stream.settings import Settings
+from glaim_stream.core import metrics
+from glaim_stream.core.settings import Settings
+from glaim_stream.core.tls import KAFKA, METRICS, TRITON, WatchedTls, watched_tls
 
 
 def show_expiry(settings: Settings) -> None:

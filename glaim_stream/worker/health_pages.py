@@ -17,9 +17,9 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import make_wsgi_app
 
-from glaim_stream import metrics
-from glaim_stream.connections.tls import WatchedTls
-from glaim_stream.errors import SettingsError
+from glaim_stream.core import metrics
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.tls import WatchedTls
 from glaim_stream.worker.health import Health, Verdict
 from glaim_stream.worker.pages_tls import PagesTls
 

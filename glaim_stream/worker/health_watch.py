@@ -10,10 +10,10 @@ from typing import Any
 import faust
 from faust.types import TP
 
-from glaim_stream import metrics
+from glaim_stream.core import metrics
+from glaim_stream.core.contract import Contract
 from glaim_stream.imputers.first_answer import first_answers
 from glaim_stream.imputers.protocol import Rung
-from glaim_stream.models.contract import Contract
 from glaim_stream.worker.health import Health, PartitionState
 from glaim_stream.worker.partition import PartitionWorker
 

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from glaim_stream import metrics
-from glaim_stream.errors import ModelError
+from glaim_stream.core import metrics
+from glaim_stream.core.errors import ModelError
 from glaim_stream.models.hold import HOLD_FILE, held
 from glaim_stream.models.local import withdrawn
 from glaim_stream.models.store import open_store

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glaim_stream import metrics
+from glaim_stream.core import metrics
 from glaim_stream.imputers.breaker import State
 
 

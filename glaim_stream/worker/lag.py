@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from glaim_stream import metrics
+from glaim_stream.core import metrics
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.connection import consumer_options
-from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
 

@@ -22,10 +22,10 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from glaim_stream import metrics
-from glaim_stream.catalogue import Catalogue, Model
+from glaim_stream.core import metrics
+from glaim_stream.core.catalogue import Catalogue, Model
+from glaim_stream.core.settings import Settings
 from glaim_stream.models.form_folders import can_write, form_folder
-from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ import platform
 from importlib.metadata import version
 from typing import cast
 
-from glaim_stream.catalogue import Catalogue
-from glaim_stream.errors import listed
-from glaim_stream.settings import Settings
+from glaim_stream.core.catalogue import Catalogue
+from glaim_stream.core.errors import listed
+from glaim_stream.core.settings import Settings
 from glaim_stream.worker.log_limit import LogLimit
 
 # What these log at info describes their insides: services that start and stop, and the assignment step by step.

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from glaim_stream import metrics
-from glaim_stream.connections.retry import pauses_s
-from glaim_stream.errors import SendError
+from glaim_stream.core import metrics
+from glaim_stream.core.errors import SendError
+from glaim_stream.core.retry import pauses_s
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.connection import consumer_options
 from glaim_stream.kafka.losses import Loss, lost_range
 from glaim_stream.kafka.send import Send
 from glaim_stream.output.announcements import CONTENT_TYPE
-from glaim_stream.settings import Settings
 
 log = logging.getLogger(__name__)
 

@@ -10,15 +10,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from itertools import product
 
-from glaim_stream import metrics
-from glaim_stream.catalogue import Catalogue
+from glaim_stream.core import metrics
+from glaim_stream.core.catalogue import Catalogue
+from glaim_stream.core.contract import Contract
+from glaim_stream.core.vocabulary import GAP_AGE_NAMES, Method
 from glaim_stream.decode.dead_letters import DeadLetterCause
 from glaim_stream.health.live import DETECTORS
 from glaim_stream.imputers.breaker import State
-from glaim_stream.models.contract import Contract
+from glaim_stream.output.quality.cells import Source
 from glaim_stream.pipeline.row_counts import WITHHELD
-from glaim_stream.quality.cells import Source
-from glaim_stream.vocabulary import GAP_AGE_NAMES, Method
 from glaim_stream.windows.probes import Place
 
 EXPERTS = ("model", "baseline")  # the series of a closed form begin with its first answer

@@ -7,7 +7,7 @@ import socket
 import ssl
 import time
 
-from glaim_stream.connections.tls import WatchedTls
+from glaim_stream.core.tls import WatchedTls
 
 log = logging.getLogger(__name__)
 

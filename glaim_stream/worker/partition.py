@@ -12,17 +12,17 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from glaim_stream import metrics
-from glaim_stream.connections.retry import pauses_s
-from glaim_stream.decode.dead_letters import InputRecord
-from glaim_stream.decode.stamps import ticks_text
-from glaim_stream.errors import OwnershipLost
+from glaim_stream.core import metrics
+from glaim_stream.core.errors import OwnershipLost
+from glaim_stream.core.readings import InputRecord
+from glaim_stream.core.retry import pauses_s
+from glaim_stream.core.stamps import ticks_text
+from glaim_stream.core.times import steady_ms
 from glaim_stream.health.live import DETECTORS
 from glaim_stream.kafka.offsets import Commit, Delivery
 from glaim_stream.output.messages import Output
 from glaim_stream.pipeline.engine import PartitionEngine, Pending
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.times import steady_ms
 from glaim_stream.windows.clock import NEVER_MS
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.states import holed_groups

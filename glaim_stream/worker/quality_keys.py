@@ -7,9 +7,9 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
-from glaim_stream.connections.retry import pauses_s
+from glaim_stream.core.retry import pauses_s
 from glaim_stream.output.messages import Output
-from glaim_stream.quality.kept import KeptKeys
+from glaim_stream.output.quality.kept import KeptKeys
 
 log = logging.getLogger(__name__)
 

@@ -14,14 +14,14 @@ from dataclasses import replace
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
-from glaim_stream import metrics
-from glaim_stream.catalogue import Catalogue
-from glaim_stream.decode.dead_letters import InputRecord
+from glaim_stream.core import metrics
+from glaim_stream.core.catalogue import Catalogue
+from glaim_stream.core.readings import InputRecord
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.commits import read_commit
 from glaim_stream.kafka.connection import consumer_options
 from glaim_stream.kafka.offsets import Commit, commit_from_metadata, rebuild_from_metadata
 from glaim_stream.kafka.unreadable import read_every_record
-from glaim_stream.settings import Settings
 from glaim_stream.windows.history import history_ms
 
 log = logging.getLogger(__name__)

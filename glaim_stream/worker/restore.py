@@ -9,10 +9,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from glaim_stream import metrics
-from glaim_stream.connections.retry import pauses_s
-from glaim_stream.decode.dead_letters import InputRecord
-from glaim_stream.decode.stamps import ticks_of
+from glaim_stream.core import metrics
+from glaim_stream.core.readings import InputRecord
+from glaim_stream.core.retry import pauses_s
+from glaim_stream.core.stamps import ticks_of
 from glaim_stream.kafka.offsets import Commit
 from glaim_stream.pipeline.applied import Applied
 from glaim_stream.pipeline.isolation import Isolation

@@ -10,11 +10,11 @@ from typing import Any
 
 import faust
 
-from glaim_stream.catalogue import read_catalogue
-from glaim_stream.check.broker import notable_topics
-from glaim_stream.connections.tls import METRICS, watched_tls
+from glaim_stream.core.catalogue import read_catalogue
+from glaim_stream.core.settings import Settings, read_settings
+from glaim_stream.core.tls import METRICS, watched_tls
+from glaim_stream.operate.check.broker import notable_topics
 from glaim_stream.page.page import page_of
-from glaim_stream.settings import Settings, read_settings
 from glaim_stream.windows.history import history_ms
 from glaim_stream.worker.app import create_app
 from glaim_stream.worker.health import Health

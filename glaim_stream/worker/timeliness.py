@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from glaim_stream import metrics
+from glaim_stream.core import metrics
 
 _SAMPLE = 100  # records of a batch that are looked at, evenly spaced: the share of late ones is right within 1 %
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import faust
 from faust.exceptions import NotReady
 
-from glaim_stream.errors import listed
+from glaim_stream.core.errors import listed
 
 
 def unanswered(app: faust.App | None) -> str:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from glaim_stream.decode.dead_letters import InputRecord
+from glaim_stream.core.readings import InputRecord
 from glaim_stream.kafka.offsets import Commit, Delivery
 from glaim_stream.output.messages import Output
 from glaim_stream.pipeline.engine import Pending

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from glaim_stream.connections.retry import pauses_s
+from glaim_stream.core.retry import pauses_s
 from glaim_stream.worker.health import Health
 
 log = logging.getLogger(__name__)

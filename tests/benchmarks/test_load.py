@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from benchmarks.load import Load, Shape
-from glaim_stream.catalogue import parse_catalogue
+from glaim_stream.core.catalogue import parse_catalogue
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Echo
 from glaim_stream.pipeline.pipeline import Pipeline

@@ -9,7 +9,7 @@ from benchmarks.alternatives import clusters, filled_by, form_of, method
 from benchmarks.gaussian import simulated
 from benchmarks.low_rank import Factors, LowRank
 from benchmarks.many_sensors import CASES, hidden, scores, standardised
-from glaim_stream.imputers.gaussian.conditional import Conditional
+from glaim_stream.form.conditional import Conditional
 
 SENSORS, STEPS, COUNT = 5, 7, 2
 

@@ -7,9 +7,9 @@ import pytest
 
 from benchmarks.revisions import HOUR_MS, MODEL, Revisions, table
 from deploy.cache import CHECKOUT
+from glaim_stream.core.contract import read_contract
 from glaim_stream.feed.dropouts import Hidden
 from glaim_stream.feed.sources import Source
-from glaim_stream.models.contract import read_contract
 
 
 def test_errors_cover_only_the_cells_that_every_method_filled() -> None:

@@ -11,7 +11,7 @@ import yaml
 from benchmarks.left_out import Estimates, common, estimates, mean_error
 from benchmarks.load import FIRST_STEP_MS
 from benchmarks.whole import PlantLoad, saved_share
-from glaim_stream.catalogue import parse_catalogue
+from glaim_stream.core.catalogue import parse_catalogue
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import LastValue
 from glaim_stream.pipeline.pipeline import Pipeline

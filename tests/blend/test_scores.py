@@ -17,8 +17,8 @@ from glaim_stream.blend.scores import Answers, Expert, ModelScores, Scores
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.output.records import METHODS, Method, Rows
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.records import METHODS, Method, Rows
 from glaim_stream.windows.history import HORIZON
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.probes import AGES, Place, Probes, newest_steps

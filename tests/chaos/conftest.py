@@ -11,7 +11,7 @@ import pytest
 from deploy.cache import CHECKOUT
 from deploy.triton import LocalTriton
 from deploy.triton_install import unsupported_reason
-from glaim_stream.settings import Settings
+from glaim_stream.core.settings import Settings
 from tests.chaos.harness import Scenario
 from tests.chaos.stream import CATALOGUE
 from tests.chaos.table import RESULTS

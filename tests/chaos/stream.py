@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from kafka import KafkaProducer
 
-from glaim_stream.catalogue import read_catalogue
+from glaim_stream.core.catalogue import read_catalogue
+from glaim_stream.core.settings import Settings
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.output.records import read_rows
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.records import read_rows
-from glaim_stream.settings import Settings
 
 STEP_MS = 60_000
 START_MS = 1_700_000_000_000 // STEP_MS * STEP_MS

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.commands import train_process
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.tables.groups import Group
 from tests.command_line import call
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from glaim_stream.core.times import text_of_ms
 from glaim_stream.feed.plant import SENSORS, START_MS, simulate
-from glaim_stream.times import text_of_ms
 from tests.command_line import call
 
 DAYS, GROUPS = 6, 2

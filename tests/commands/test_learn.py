@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from glaim_stream.feed.plant import simulate
-from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.form.form import ClosedForm
+from glaim_stream.output.records import PLAIN_SCHEMA
 from glaim_stream.output.row_files import RowFile
-from glaim_stream.records import PLAIN_SCHEMA
 from tests.command_line import call
 
 PLANT = simulate(0.25, groups=2, seed=5)
@@ -169,7 +169,7 @@ def test_the_outcome_is_also_json(tmp_path: Path, environment: dict[str, str]) -
     assert done["digest"] == ClosedForm.load(tmp_path / "models" / "pump").digest
 
 
-@pytest.mark.slow  # quicker: what is placed in tests/learn/test_place.py
+@pytest.mark.slow  # quicker: what is placed in tests/operate/learn/test_place.py
 def test_two_processes_at_once_place_one_whole_form(tmp_path: Path, environment: dict[str, str]) -> None:
     pq.write_table(readings(200), tmp_path / "readings.parquet")
     command = [sys.executable, "-m", "glaim_stream", "learn", "--data", str(tmp_path / "readings.parquet")]

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.vocabulary import Status
 from glaim_stream.kafka.tail import Filter
+from glaim_stream.output.records import PLAIN_SCHEMA, newest_revisions
 from glaim_stream.output.row_files import RowFile
-from glaim_stream.records import PLAIN_SCHEMA, newest_revisions
-from glaim_stream.vocabulary import Status
 from tests.command_line import call
 
 CATALOGUE = """

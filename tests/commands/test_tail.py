@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from glaim_stream.commands.tail import TextFormat, _printer
-from glaim_stream.records import PLAIN_SCHEMA
+from glaim_stream.output.records import PLAIN_SCHEMA
 
 HOSTILE = ["pump-[/]", "[red]x[/red]", ":warning:", "\x1b[2J", "\x9b2J", "a\nb", "\u202eb", "\x1b]0;x\x07"]
 TIME = datetime(2026, 1, 1, tzinfo=UTC)

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glaim_stream.budget import Budget
+from glaim_stream.core.budget import Budget
+from glaim_stream.core.readings import Readings
 from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE, parse_arrow
 from glaim_stream.decode.dead_letters import DeadLetterCause, Reject
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
-from glaim_stream.decode.readings import Readings
 from tests.support import Record, catalogue, json_record
 
 NOW_MS = 1_700_000_000_000

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from glaim_stream.budget import Budget
+from glaim_stream.core.budget import Budget
 from glaim_stream.decode.arrow_streams import claim_of
 from glaim_stream.decode.dead_letters import DeadLetterCause
 from glaim_stream.decode.decoder import Decoder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from glaim_stream.catalogue import parse_catalogue
+from glaim_stream.core.catalogue import parse_catalogue
 from glaim_stream.decode.groups import NO_GROUP, UNKNOWN_GROUP, UNKNOWN_SENSOR, GroupIndex
 from tests.support import catalogue
 

@@ -7,14 +7,14 @@ import time
 import numpy as np
 import pyarrow as pa
 
-from glaim_stream.budget import DEFAULT
+from glaim_stream.core.budget import DEFAULT
 from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
 from glaim_stream.decode.dead_letters import DeadLetterCause, dead_letters
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
-from glaim_stream.dlq.letters import Letter, read_letter
-from glaim_stream.dlq.subset import keep_readings
 from glaim_stream.imputers.simple import LastValue
+from glaim_stream.operate.dlq.letters import Letter, read_letter
+from glaim_stream.operate.dlq.subset import keep_readings
 from glaim_stream.pipeline.pipeline import Pipeline
 from tests.support import Record, catalogue
 

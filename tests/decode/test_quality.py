@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glaim_stream.decode.quality import quality_of
-from glaim_stream.records import Quality
+from glaim_stream.output.records import Quality
 
 
 @pytest.mark.parametrize(

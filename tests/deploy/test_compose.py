@@ -17,7 +17,7 @@ from deploy.cache import CHECKOUT
 from deploy.compose_spec import docker_compose, find_loader
 from deploy.gotools import GoUnavailable
 from deploy.release import IMAGES, version_of_checkout
-from glaim_stream.settings import Settings
+from glaim_stream.core.settings import Settings
 
 COMPOSE = CHECKOUT / "deploy" / "compose.yaml"
 LOOPBACK = "127.0.0.1"

@@ -14,10 +14,10 @@ from deploy.cache import CHECKOUT
 from deploy.demo.options import parse
 from deploy.demo.scenario import BEIJING_FILE, CATALOGUES, beijing, plant
 from deploy.demo.screen import Counters, Screen
-from glaim_stream.catalogue import read_catalogue
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.catalogue import read_catalogue
+from glaim_stream.core.contract import CONTRACT_FILE, read_contract
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.feed.plant import SENSORS
-from glaim_stream.models.contract import CONTRACT_FILE, read_contract
 
 HOUR_MS = 3_600_000
 

@@ -12,7 +12,7 @@ from deploy.demo import stage
 from deploy.demo.__main__ import main
 from deploy.errors import FetchError, TritonUnavailable
 from deploy.ports import LOOPBACK, choose_port
-from glaim_stream.settings import read_settings
+from glaim_stream.core.settings import read_settings
 
 
 def fails_with(error: Exception) -> Callable[..., None]:

@@ -164,8 +164,8 @@ READ = """
 import json, sys
 from pathlib import Path
 import glaim_stream
-from glaim_stream.models.contract import read_contract
-from glaim_stream.records import SCHEMA
+from glaim_stream.core.contract import read_contract
+from glaim_stream.output.records import SCHEMA
 contract = read_contract(Path(sys.argv[1]))
 print(json.dumps({"file": glaim_stream.__file__, "fields": SCHEMA.names, "name": contract.name,
                   "sensors": contract.sensor_ids, "torch": "torch" in sys.modules}))
@@ -208,7 +208,7 @@ def test_every_module_imports_without_torch(worker_image: Image, tmp_path: Path)
 def test_type_checker_of_a_user_finds_the_types(worker_image: Image, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from pathlib import Path\n"
-        "from glaim_stream.models.contract import read_contract\n"
+        "from glaim_stream.core.contract import read_contract\n"
         'reveal_type(read_contract(Path("model")).window)\n'
         "read_contract(7)\n"
     )

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.catalogue import Catalogue
+from glaim_stream.core.catalogue import Catalogue
+from glaim_stream.core.contract import Contract
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
-from glaim_stream.models.contract import Contract
 from glaim_stream.pipeline.pipeline import Pipeline
 from tests.support import Record
 

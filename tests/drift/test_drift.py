@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glaim_stream.catalogue import Catalogue, parse_catalogue, read_catalogue
+from glaim_stream.core.catalogue import Catalogue, parse_catalogue, read_catalogue
+from glaim_stream.core.contract import read_contract
+from glaim_stream.core.settings import PROBED_SHARE
 from glaim_stream.feed.plant import SENSORS, simulate
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.local import LocalImputer
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.models.contract import read_contract
-from glaim_stream.records import Method
-from glaim_stream.settings import PROBED_SHARE
+from glaim_stream.output.records import Method
 from tests.drift.harness import CachingImputer, Stream, errors, gaps
 
 CHECKOUT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.feed.dropouts import KINDS, LONGEST_RUN, hide, write_hidden
 from glaim_stream.feed.sources import plant_source
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deploy.cache import CHECKOUT
-from glaim_stream.catalogue import Catalogue, parse_catalogue, read_catalogue
-from glaim_stream.errors import CatalogueError, ContractError
-from glaim_stream.models.contract import CONTRACT_FILE, Contract, read_contract
+from glaim_stream.core.catalogue import Catalogue, parse_catalogue, read_catalogue
+from glaim_stream.core.contract import CONTRACT_FILE, Contract, read_contract
+from glaim_stream.core.errors import CatalogueError, ContractError
 from glaim_stream.windows.partition import PartitionWindows
 from tests.fuzzing import altered, broken, documents
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.settings import Settings
 from glaim_stream.feed.formats import InputFormat
 from glaim_stream.feed.messages import Plan, plan_messages
 from glaim_stream.feed.produce import ProduceReport, dry_run, message_slices, paced_slices, produce
 from glaim_stream.feed.sources import Source
-from glaim_stream.settings import Settings
 
 T0 = 1_486_000_800_000
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from glaim_stream.commands.fill import ReadFlags, WriteFlags, fill_file
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.feed.sources import read_source
 from glaim_stream.files.read import read
 

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.times import text_of_ms
 from glaim_stream.feed.sources import read_source
 from glaim_stream.files.read import read
-from glaim_stream.times import text_of_ms
 from tests.command_line import call
 
 FOLDER = Path(__file__).parent / "made_files"

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.times import text_of_ms
 from glaim_stream.files.read import read
-from glaim_stream.times import text_of_ms
 
 FOLDER = Path(__file__).parent / "real_files"
 TABLE: list[dict[str, Any]] = tomllib.loads((FOLDER / "table.toml").read_text())["file"]

@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.catalogue import Catalogue
-from glaim_stream.decode.readings import Readings
+from glaim_stream.core.catalogue import Catalogue
+from glaim_stream.core.readings import Readings
 from glaim_stream.health.live import LiveHabits
 from glaim_stream.health.series import Series
 from glaim_stream.windows.partition import PartitionWindows

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from glaim_stream.errors import ModelError
+from glaim_stream.core.errors import ModelError
 from glaim_stream.health.detect import detect
 from glaim_stream.health.events import Fault
 from glaim_stream.health.habits import FEWEST_STEPS, learn

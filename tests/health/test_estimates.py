@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from glaim_stream.form.fit import fit
 from glaim_stream.health.estimates import BLOCK, Estimates, block_means, estimates_of
 from glaim_stream.health.series import Series
-from glaim_stream.imputers.gaussian.fit import fit
 
 RANDOM = np.random.default_rng(0)
 MIXED = RANDOM.normal(size=(4, 4))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.health.gridded import gridded
 
 CELLS = [("a", "x"), ("a", "y"), ("b", "x")]

@@ -8,14 +8,14 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from glaim_stream.errors import ModelError
+from glaim_stream.core.errors import ModelError
+from glaim_stream.form import artefact
+from glaim_stream.form.fit import fit
+from glaim_stream.form.form import ClosedForm
 from glaim_stream.health.detect import detect
 from glaim_stream.health.habits import Habits, learn
 from glaim_stream.health.live import LiveHabits
 from glaim_stream.health.stored import form_with_habits, pack, unpack, with_habits
-from glaim_stream.imputers.gaussian import artefact
-from glaim_stream.imputers.gaussian.fit import fit
-from glaim_stream.imputers.gaussian.form import ClosedForm
 from tests.health.plant import LEARNED, RATE, STEP_MS, fault, later, place, plant
 
 

@@ -265,7 +265,7 @@ def test_only_containers_that_access_the_bucket_get_its_credentials(chart: Chart
 
 def test_shipped_retraining_configuration_fits_the_shipped_model(chart: Chart) -> None:
     from deploy.cache import CHECKOUT
-    from glaim_stream.models.contract import read_contract
+    from glaim_stream.core.contract import read_contract
 
     recipe = read(CONFIG)
     contract = read_contract(CHECKOUT / "model_repo" / "plant-pump")

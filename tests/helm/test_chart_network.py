@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deploy.cache import CHECKOUT
-from glaim_stream.connections.tls import METRICS, TlsFiles, WatchedTls
+from glaim_stream.core.tls import METRICS, TlsFiles, WatchedTls
 from glaim_stream.worker.health import Health, PartitionState
 from glaim_stream.worker.health_pages import serve_pages
 from tests.certificates import signed

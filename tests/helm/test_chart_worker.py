@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from deploy.cache import CHECKOUT
-from glaim_stream.catalogue import read_catalogue
-from glaim_stream.models.contract import read_contract
-from glaim_stream.settings import Settings, read_settings
+from glaim_stream.core.catalogue import read_catalogue
+from glaim_stream.core.contract import read_contract
+from glaim_stream.core.settings import Settings, read_settings
 from tests.helm.matrix import APIS, CATALOGUE, CONTRACT, MATRIX, OUTSIDE, SECURED, SMALLEST, TRITON_SECURED, merged
 from tests.helm.rendered import Object, environment, worker_pod
 

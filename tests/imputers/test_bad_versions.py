@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from prometheus_client import REGISTRY
 
-from glaim_stream import metrics
-from glaim_stream.errors import ImputerError, ImputerUnavailable, WrongAnswer
+from glaim_stream.core import metrics
+from glaim_stream.core.contract import sensors_digest
+from glaim_stream.core.errors import ImputerError, ImputerUnavailable, WrongAnswer
+from glaim_stream.core.trust import Trust
 from glaim_stream.imputers.first_answer import typical_windows
 from glaim_stream.imputers.version_choice import FAILURES_IN_A_ROW
-from glaim_stream.models.contract import sensors_digest
-from glaim_stream.models.sealed import Trust
 from tests.imputers.kserve import Reply
 from tests.imputers.two_versions import WINDOWS, add, repository, rung_for, shorten_pauses
 from tests.support import contract

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from glaim_stream.errors import ImputerError
+from glaim_stream.core.contract import Contract
+from glaim_stream.core.errors import ImputerError
+from glaim_stream.core.vocabulary import Method
 from glaim_stream.imputers.centring import Centred
 from glaim_stream.imputers.protocol import Windows
-from glaim_stream.models.contract import Contract
-from glaim_stream.vocabulary import Method
 from tests.support import contract
 
 METER = 123_456_789.12

@@ -10,22 +10,22 @@ import numpy as np
 import pytest
 from prometheus_client import REGISTRY
 
-from glaim_stream import metrics
-from glaim_stream.angles import around
-from glaim_stream.catalogue import Model
-from glaim_stream.errors import ImputerAbsent, ImputerError
+from glaim_stream.core import metrics
+from glaim_stream.core.angles import around
+from glaim_stream.core.catalogue import Model
+from glaim_stream.core.contract import FORM_FILE
+from glaim_stream.core.errors import ImputerAbsent, ImputerError
+from glaim_stream.core.trust import Trust
+from glaim_stream.core.vocabulary import Method
 from glaim_stream.feed.plant import STEP_MS, simulate
+from glaim_stream.form.fit import fit
+from glaim_stream.form.form import ClosedForm
+from glaim_stream.form.kinds import Kind
 from glaim_stream.imputers.closed_form import CHECK_INTERVAL_S, ClosedFormImputer, version_of
-from glaim_stream.imputers.gaussian.fit import fit
-from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.gaussian.kinds import Kind
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation, interpolated
-from glaim_stream.models.contract import FORM_FILE
 from glaim_stream.models.form_manifest import place_form
-from glaim_stream.models.sealed import Trust
-from glaim_stream.vocabulary import Method
 from tests.support import catalogue
 
 WINDOW, STEPS = 24, 5

@@ -7,7 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from glaim_stream.errors import ContractError, ImputerUnavailable
+from glaim_stream.core.errors import ContractError, ImputerUnavailable
 from glaim_stream.imputers.first_answer import empty_windows, first_answers, typical_windows
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import LastValue

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from deploy.cache import CHECKOUT
-from glaim_stream.errors import ContractError, SettingsError, WindowShapeError
+from glaim_stream.core.contract import file_digest, read_contract, write_contract
+from glaim_stream.core.errors import ContractError, SettingsError, WindowShapeError
+from glaim_stream.core.settings import read_settings
 from glaim_stream.imputers.local import LocalImputer
 from glaim_stream.imputers.protocol import Windows
-from glaim_stream.imputers.triton import _require_batch
-from glaim_stream.models.contract import file_digest, read_contract, write_contract
-from glaim_stream.settings import read_settings
+from glaim_stream.imputers.remote.triton import _require_batch
 from tests.support import contract
 
 REPOSITORY = CHECKOUT / "model_repo"

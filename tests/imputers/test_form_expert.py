@@ -7,10 +7,10 @@ import logging
 import numpy as np
 import pytest
 
-from glaim_stream.errors import ImputerAbsent, ImputerError
+from glaim_stream.core.errors import ImputerAbsent, ImputerError
+from glaim_stream.core.vocabulary import Method
 from glaim_stream.imputers.form_expert import FormExpert
 from glaim_stream.imputers.protocol import Imputed, Windows
-from glaim_stream.vocabulary import Method
 
 WINDOWS = Windows("m", np.zeros((2, 3, 6)), np.zeros((2, 3, 6), np.bool_), 2)
 SHAPE = (2, 3, 2)

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from glaim_stream.build import create_ladder
-from glaim_stream.errors import ContractError, ImputerError, ModelError
+from glaim_stream.core.contract import file_digest, read_contract, write_contract
+from glaim_stream.core.errors import ContractError, ImputerError, ModelError
+from glaim_stream.core.settings import Settings
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.local import VERSION_CHECK_INTERVAL_S, LocalImputer
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.imputers.simple import LastValue
-from glaim_stream.models.contract import file_digest, read_contract, write_contract
 from glaim_stream.models.rollback import rollback
 from glaim_stream.models.sealed import seal
 from glaim_stream.models.store import open_store
 from glaim_stream.models.versions import Contracts
-from glaim_stream.records import Method
-from glaim_stream.settings import Settings
+from glaim_stream.output.records import Method
 from tests.support import contract, torchscript
 
 

@@ -8,14 +8,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from glaim_stream.errors import ImputerError, ImputerUnavailable
+from glaim_stream.core.errors import ImputerError, ImputerUnavailable
 from glaim_stream.imputers import ladder as ladder_module
 from glaim_stream.imputers.breaker import State
 from glaim_stream.imputers.first_answer import first_answers
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.records import Method
+from glaim_stream.output.records import Method
 from tests.support import contract
 
 REST_S = 600.0

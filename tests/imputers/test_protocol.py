@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glaim_stream.errors import ImputerError, WindowShapeError
+from glaim_stream.core.errors import ImputerError, WindowShapeError
+from glaim_stream.core.vocabulary import Method
 from glaim_stream.imputers.protocol import Imputed, Windows, requested_values
-from glaim_stream.vocabulary import Method
 
 
 def windows(count: int, steps: int = 2) -> Windows:

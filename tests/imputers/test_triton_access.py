@@ -9,13 +9,13 @@ import grpc
 import numpy as np
 import pytest
 
-from glaim_stream.connections.secret_files import SecretFile
-from glaim_stream.connections.tls import TlsFiles, WatchedTls
-from glaim_stream.errors import ImputerUnavailable
+from glaim_stream.core.errors import ImputerUnavailable
+from glaim_stream.core.secret_files import SecretFile
+from glaim_stream.core.settings import read_settings
+from glaim_stream.core.tls import TlsFiles, WatchedTls
 from glaim_stream.imputers.protocol import Windows
-from glaim_stream.imputers.triton import TritonImputer
-from glaim_stream.imputers.triton_access import TritonAccess, triton_access
-from glaim_stream.settings import read_settings
+from glaim_stream.imputers.remote.access import TritonAccess, triton_access
+from glaim_stream.imputers.remote.triton import TritonImputer
 from tests.certificates import MountedSecret, Pair, signed
 from tests.imputers.kserve import served
 from tests.support import contract

@@ -12,10 +12,10 @@ import grpc
 import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from glaim_stream.connections.secret_files import SecretFile
-from glaim_stream.errors import ContractError, ImputerUnavailable
-from glaim_stream.imputers.triton import TritonImputer
-from glaim_stream.imputers.triton_access import TritonAccess
+from glaim_stream.core.errors import ContractError, ImputerUnavailable
+from glaim_stream.core.secret_files import SecretFile
+from glaim_stream.imputers.remote.access import TritonAccess
+from glaim_stream.imputers.remote.triton import TritonImputer
 from tests.support import contract
 
 DEADLINE_S = 0.3

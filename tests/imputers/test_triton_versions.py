@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glaim_stream.errors import ImputerError
+from glaim_stream.core.contract import write_contract
+from glaim_stream.core.errors import ImputerError
 from glaim_stream.imputers.protocol import Windows
-from glaim_stream.imputers.triton import TritonImputer
-from glaim_stream.models.contract import write_contract
+from glaim_stream.imputers.remote.triton import TritonImputer
 from glaim_stream.models.versions import Contracts
 from tests.imputers.kserve import served
 from tests.support import contract

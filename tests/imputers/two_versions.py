@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glaim_stream.connections.retry import pauses_s
-from glaim_stream.imputers import triton
+from glaim_stream.core.contract import write_contract
+from glaim_stream.core.retry import pauses_s
+from glaim_stream.core.trust import Trust
 from glaim_stream.imputers.protocol import Windows
-from glaim_stream.imputers.triton import TritonImputer
-from glaim_stream.models.contract import write_contract
-from glaim_stream.models.sealed import Trust
+from glaim_stream.imputers.remote import triton
+from glaim_stream.imputers.remote.triton import TritonImputer
 from glaim_stream.models.versions import Contracts
 from tests.imputers.kserve import Reply, Versions, versions_served
 from tests.support import contract

@@ -11,7 +11,7 @@ import torch
 import tritonclient.grpc as grpc_client
 
 from deploy.cache import CHECKOUT
-from glaim_stream.models.contract import file_digest, write_contract
+from glaim_stream.core.contract import file_digest, write_contract
 from tests.support import contract
 from training.config import ExportSpec
 from training.serve.triton_config import libtorch_config, python_config, write_warmup

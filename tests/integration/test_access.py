@@ -28,7 +28,7 @@ from kafka.admin import (
 from deploy.cache import CHECKOUT
 from deploy.kafka import QUICK_START, Listener, LocalKafka
 from deploy.ports import choose_port
-from glaim_stream.settings import Settings
+from glaim_stream.core.settings import Settings
 from tests.integration.worker_process import WorkerProcess, call_command, wait_until_committed
 
 PAGE = CHECKOUT / "docs" / "access.md"

@@ -19,10 +19,10 @@ import pytest
 from kafka import KafkaProducer
 
 from deploy.kafka import ExternalKafka, LocalKafka
-from glaim_stream.audit import audit
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.settings import read_settings
 from glaim_stream.feed.plant import SENSORS
-from glaim_stream.settings import read_settings
+from glaim_stream.operate.audit import audit
 from tests.command_line import call
 
 GLAIM = [sys.executable, "-m", "glaim_stream"]

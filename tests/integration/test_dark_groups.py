@@ -12,9 +12,9 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
 from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
-from glaim_stream.audit import audit
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.topics import ensure_topics
-from glaim_stream.settings import Settings
+from glaim_stream.operate.audit import audit
 from tests.integration.worker_process import WorkerProcess, small_settings, wait_until_committed
 
 START_MS = 1_700_000_040_000  # 2023-11-14T22:14:00Z

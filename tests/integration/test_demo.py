@@ -16,7 +16,7 @@ import pytest
 
 from deploy.cache import CHECKOUT
 from deploy.triton_install import unsupported_reason
-from glaim_stream.models.contract import CONTRACT_FILE
+from glaim_stream.core.contract import CONTRACT_FILE
 
 pytestmark = [
     pytest.mark.slow,

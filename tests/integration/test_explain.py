@@ -12,16 +12,16 @@ import pytest
 
 from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
+from glaim_stream.core.settings import Settings
+from glaim_stream.core.times import text_of_ms
 from glaim_stream.feed.dropouts import hide
 from glaim_stream.feed.plant import STEP_MS, STEPS_PER_DAY, simulate
 from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import plant_source
-from glaim_stream.imputers.gaussian.fit import fit
-from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.form.fit import fit
+from glaim_stream.form.form import ClosedForm
 from glaim_stream.kafka.topics import ensure_topics
-from glaim_stream.records import newest_revisions, read_rows
-from glaim_stream.settings import Settings
-from glaim_stream.times import text_of_ms
+from glaim_stream.output.records import newest_revisions, read_rows
 from tests.integration.pumps import SENSORS, first_sensors
 from tests.integration.worker_process import WorkerProcess, call_command, small_settings, wait_until_committed
 
@@ -97,7 +97,7 @@ def filled(kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path)
     return Filled(settings, table.to_pylist())
 
 
-@pytest.mark.slow  # quicker: tests/explain, tests/commands/test_explain.py
+@pytest.mark.slow  # quicker: tests/operate/explain, tests/commands/test_explain.py
 def test_published_values_are_made_again_and_are_the_sum_of_their_parts(filled: Filled) -> None:
     final = [row for row in filled.rows if row["method"] == "gaussian" and row["revision"] == 1]
     provisional = [row for row in filled.rows if row["method"] == "gaussian" and row["revision"] == 0]

@@ -9,12 +9,12 @@ import pytest
 
 from deploy.cache import CHECKOUT
 from deploy.triton import ExternalTriton, LocalTriton
-from glaim_stream.errors import ContractError
+from glaim_stream.core.contract import read_contract
+from glaim_stream.core.errors import ContractError
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Windows
-from glaim_stream.imputers.triton import TritonImputer
-from glaim_stream.models.contract import read_contract
-from glaim_stream.records import Method
+from glaim_stream.imputers.remote.triton import TritonImputer
+from glaim_stream.output.records import Method
 
 REPOSITORY = CHECKOUT / "model_repo"
 MODEL = "plant-pump"

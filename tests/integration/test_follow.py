@@ -9,8 +9,8 @@ from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 
 from deploy.kafka import ExternalKafka, LocalKafka
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.follow import follow
-from glaim_stream.settings import Settings
 from tests.support import until
 
 

@@ -6,9 +6,9 @@ import pytest
 from kafka import KafkaProducer
 
 from deploy.kafka import ExternalKafka, LocalKafka
+from glaim_stream.core.settings import Settings
 from glaim_stream.decode.dead_letters import DeadLetterCause, Reject, letters_of
 from glaim_stream.kafka.topics import ensure_topics
-from glaim_stream.settings import Settings
 from tests.integration.worker_process import call_command
 from tests.support import Record
 

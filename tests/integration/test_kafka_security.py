@@ -18,16 +18,16 @@ from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
 from deploy.kafka import QUICK_START, Listener, LocalKafka
 from deploy.ports import choose_port
-from glaim_stream.check.broker import kafka_findings
-from glaim_stream.check.findings import Outcome
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.settings import Settings, read_settings
 from glaim_stream.feed.plant import START_MS
 from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import plant_source
 from glaim_stream.kafka import topics
 from glaim_stream.kafka.connection import kafka_options
 from glaim_stream.kafka.topics import connected_admin
-from glaim_stream.settings import Settings, read_settings
+from glaim_stream.operate.check.broker import kafka_findings
+from glaim_stream.operate.check.findings import Outcome
 from tests.certificates import MountedSecret, Pair, signed
 from tests.integration.worker_process import WorkerProcess, call_command, plant_settings, wait_until_committed
 
@@ -239,7 +239,7 @@ def cut(producer: AIOKafkaProducer) -> None:
         connection.close()
 
 
-@pytest.mark.slow  # quicker: the other tests here, and tests/connections/test_tls.py
+@pytest.mark.slow  # quicker: the other tests here, and tests/core/test_tls.py
 def test_a_worker_follows_its_files_to_a_new_authority(tmp_path: Path, topic_prefix: str) -> None:
     """The broker comes back with another authority; the same process goes on with its replaced files."""
     secured = SecuredKafka(tmp_path)

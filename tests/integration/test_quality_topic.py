@@ -16,9 +16,9 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from deploy.cache import CHECKOUT
 from deploy.kafka import ExternalKafka, LocalKafka
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.topics import ensure_topics
-from glaim_stream.quality.records import key_of
-from glaim_stream.settings import Settings
+from glaim_stream.output.quality.records import key_of
 from glaim_stream.windows.history import STRETCH
 from tests.integration.worker_process import WorkerProcess, plant_settings, wait_until_committed
 

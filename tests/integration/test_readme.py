@@ -13,7 +13,7 @@ from kafka.admin import NewTopic
 
 from deploy.cache import CHECKOUT
 from deploy.kafka import ExternalKafka, LocalKafka
-from glaim_stream.catalogue import read_catalogue
+from glaim_stream.core.catalogue import read_catalogue
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.pipeline.pipeline import Pipeline

@@ -10,13 +10,13 @@ import pytest
 
 from deploy.cache import CHECKOUT
 from deploy.triton import ExternalTriton, LocalTriton
+from glaim_stream.core.contract import read_contract, sensors_digest, write_contract
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Windows
+from glaim_stream.imputers.remote.triton import TritonImputer
 from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.imputers.triton import TritonImputer
-from glaim_stream.models.contract import read_contract, sensors_digest, write_contract
 from glaim_stream.models.versions import Contracts
-from glaim_stream.records import Method
+from glaim_stream.output.records import Method
 
 MODEL = "plant-pump"
 

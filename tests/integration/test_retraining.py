@@ -24,17 +24,17 @@ from deploy.helm import HelmUnavailable, find_helm
 from deploy.kafka import ExternalKafka, LocalKafka
 from deploy.triton import LocalTriton
 from deploy.triton_install import unsupported_reason
-from glaim_stream.audit import audit
-from glaim_stream.catalogue import read_catalogue
+from glaim_stream.core.catalogue import read_catalogue
+from glaim_stream.core.contract import read_contract
+from glaim_stream.core.settings import Settings
 from glaim_stream.feed.dropouts import hide
 from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import Source, plant_source
 from glaim_stream.kafka.topics import ensure_topics
-from glaim_stream.models.contract import read_contract
+from glaim_stream.operate.audit import audit
+from glaim_stream.output.records import read_rows
 from glaim_stream.output.repair import intervals
 from glaim_stream.output.sensor_tables import SensorTable
-from glaim_stream.records import read_rows
-from glaim_stream.settings import Settings
 from tests.integration.worker_process import WorkerProcess, wait_until_committed
 
 STEP_MS = 60_000

@@ -11,10 +11,11 @@ import tritonclient.grpc as grpc_client
 
 from deploy.triton import LocalTriton
 from deploy.triton_install import unsupported_reason
-from glaim_stream.errors import ModelError
-from glaim_stream.models.contract import file_digest, write_contract
+from glaim_stream.core.contract import file_digest, write_contract
+from glaim_stream.core.errors import ModelError
+from glaim_stream.core.trust import Trust
 from glaim_stream.models.fetch import fetch
-from glaim_stream.models.sealed import Trust, seal
+from glaim_stream.models.sealed import seal
 from glaim_stream.models.store import open_store
 from tests.support import contract
 

@@ -13,9 +13,9 @@ from kafka.admin import NewTopic
 from kafka.errors import InvalidReplicationFactorError
 
 from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.topics import ensure_topic
-from glaim_stream.settings import Settings
 
 
 def settings_for(kafka: LocalKafka | ExternalKafka, **given: object) -> Settings:

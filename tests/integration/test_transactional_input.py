@@ -11,9 +11,9 @@ from kafka import KafkaProducer
 
 from deploy.kafka import ExternalKafka, LocalKafka
 from deploy.ports import LOOPBACK, choose_port
-from glaim_stream.audit import audit
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.topics import ensure_topics
-from glaim_stream.settings import Settings
+from glaim_stream.operate.audit import audit
 from tests.integration.worker_process import WorkerProcess, small_settings
 
 START_MS = 1_700_000_000_000 // 60_000 * 60_000

@@ -15,7 +15,7 @@ import tritonclient.grpc as grpc_client
 from deploy.errors import TritonUnavailable
 from deploy.triton import LocalTriton
 from glaim_stream.imputers.protocol import Windows
-from glaim_stream.imputers.triton import TritonImputer
+from glaim_stream.imputers.remote.triton import TritonImputer
 from tests.stubs import kill_stubs
 from tests.support import contract
 

@@ -10,11 +10,11 @@ import pytest
 
 from deploy.errors import TritonUnavailable
 from deploy.triton import LocalTriton, TritonTls
-from glaim_stream.errors import ImputerUnavailable
+from glaim_stream.core.errors import ImputerUnavailable
+from glaim_stream.core.settings import read_settings
 from glaim_stream.imputers.first_answer import typical_windows
-from glaim_stream.imputers.triton import TritonImputer
-from glaim_stream.imputers.triton_access import triton_access
-from glaim_stream.settings import read_settings
+from glaim_stream.imputers.remote.access import triton_access
+from glaim_stream.imputers.remote.triton import TritonImputer
 from tests.certificates import MountedSecret, Pair, signed
 from tests.support import contract
 
@@ -40,7 +40,7 @@ def imputer(triton: LocalTriton, **access: object) -> TritonImputer:
     return TritonImputer(settings.triton, {"tiny": CONTRACT}, deadline_s=5, access=triton_access(settings))
 
 
-@pytest.mark.slow  # quicker: tests/connections/test_tls.py
+@pytest.mark.slow  # quicker: tests/core/test_tls.py
 async def test_mutual_tls_and_a_new_authority_while_the_imputer_runs(tiny_repository: Path, tmp_path: Path) -> None:
     """The server comes back with certificates of another authority; the same imputer follows its own files."""
     old, new = signed("old authority"), signed("new authority")

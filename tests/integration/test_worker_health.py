@@ -17,10 +17,10 @@ from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka
 from deploy.ports import LOOPBACK, choose_port
 from deploy.triton import LocalTriton
 from deploy.triton_install import unsupported_reason
+from glaim_stream.core.settings import Settings
 from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import plant_source
 from glaim_stream.kafka.topics import ensure_topics
-from glaim_stream.settings import Settings
 from tests.integration.worker_process import WorkerProcess, environment_of, plant_settings, wait_until_committed
 from tests.worker.test_health import get
 
@@ -133,7 +133,7 @@ BLOCKING_WORKER = """
 import sys, time
 from pathlib import Path
 from glaim_stream.worker import run as worker
-from glaim_stream.settings import read_settings
+from glaim_stream.core.settings import read_settings
 
 built = worker.create_app
 def create_app(*given):

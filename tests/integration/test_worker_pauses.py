@@ -12,17 +12,17 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from deploy.kafka import ExternalKafka, LocalKafka
-from glaim_stream.audit import audit
 from glaim_stream.feed.produce import produce
 from glaim_stream.feed.sources import plant_source
 from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.operate.audit import audit
 from tests.integration.worker_process import environment_of, plant_settings, wait_until_committed
 
 POLL_INTERVAL_S = 3.0  # with Faust's default, the pause would have to last 1000 s
 
 WORKER_WITH_SHORT_POLL_INTERVAL = f"""
 from glaim_stream.worker import run as worker
-from glaim_stream.settings import read_settings
+from glaim_stream.core.settings import read_settings
 
 built = worker.create_app
 def create_app(*given):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from glaim_stream.models.contract import file_digest, read_contract, write_contract
+from glaim_stream.core.contract import file_digest, read_contract, write_contract
 from tests.integration.worker_process import without_forms
 
 MODEL, FORMER, NEWEST = "plant-pump", "1", "2"

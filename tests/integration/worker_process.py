@@ -23,8 +23,8 @@ from kafka.errors import (
 from kafka.structs import OffsetAndMetadata
 
 from deploy.cache import CHECKOUT
-from glaim_stream.models.contract import FORM_FILE
-from glaim_stream.settings import Settings
+from glaim_stream.core.contract import FORM_FILE
+from glaim_stream.core.settings import Settings
 from tests.command_line import call
 
 

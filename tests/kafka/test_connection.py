@@ -11,9 +11,9 @@ from threading import Thread
 
 import pytest
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.settings import read_settings
 from glaim_stream.kafka.connection import kafka_options
-from glaim_stream.settings import read_settings
 from glaim_stream.worker.faust_connection import faust_credentials
 from tests.certificates import signed
 

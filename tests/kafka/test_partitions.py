@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from glaim_stream.errors import SendError, SettingsError
+from glaim_stream.core.errors import SendError, SettingsError
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka import partitions as module
 from glaim_stream.kafka.partitions import require_partition
-from glaim_stream.settings import Settings
 
 SETTINGS = Settings()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from aiokafka.conn import AIOKafkaConnection
 
-from glaim_stream.connections.secret_files import SecretFile
+from glaim_stream.core.secret_files import SecretFile
 from glaim_stream.kafka.passwords import FilePassword, current_password
 
 

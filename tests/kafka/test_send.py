@@ -10,10 +10,10 @@ import pytest
 from aiokafka.errors import KafkaConnectionError, MessageSizeTooLargeError, RecordListTooLargeError
 from faust.exceptions import NotReady, ProducerSendError
 
-from glaim_stream.errors import MessageTooLarge, SendError
+from glaim_stream.core.errors import MessageTooLarge, SendError
+from glaim_stream.core.settings import Settings
+from glaim_stream.feed.replay.sinks import producer_send
 from glaim_stream.kafka.send import Send
-from glaim_stream.replay.sinks import producer_send
-from glaim_stream.settings import Settings
 from glaim_stream.worker.faust_connection import faust_send
 
 HEADERS = [("name", b"text")]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from glaim_stream.core.contract import FORM_FILE
 from glaim_stream.models import form_folders
-from glaim_stream.models.contract import FORM_FILE
 from glaim_stream.models.form_folders import form_folder
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glaim_stream.errors import ModelError
-from glaim_stream.imputers.gaussian.fit import fit
+from glaim_stream.core.contract import FORM_FILE
+from glaim_stream.core.errors import ModelError
+from glaim_stream.core.trust import PublicKey, Trust
+from glaim_stream.form.fit import fit
 from glaim_stream.models import form_manifest
-from glaim_stream.models.contract import FORM_FILE
 from glaim_stream.models.fetch import fetch
 from glaim_stream.models.form_manifest import (
     FORM_FILES,
@@ -24,9 +25,7 @@ from glaim_stream.models.form_manifest import (
     read_sealed_form,
     seal_form,
 )
-from glaim_stream.models.minisign import PublicKey
 from glaim_stream.models.push import push
-from glaim_stream.models.sealed import Trust
 from glaim_stream.models.store import open_store
 from tests.command_line import call
 from tests.models.signing import Signer

@@ -13,10 +13,10 @@ from pyarrow.fs import FileSystem, SubTreeFileSystem
 from typer.testing import CliRunner
 
 from glaim_stream.commands.main import app
-from glaim_stream.connections.retry import JITTER
-from glaim_stream.errors import ModelError
+from glaim_stream.core.contract import Contract, file_digest, read_contract, write_contract
+from glaim_stream.core.errors import ModelError
+from glaim_stream.core.retry import JITTER
 from glaim_stream.models import local
-from glaim_stream.models.contract import Contract, file_digest, read_contract, write_contract
 from glaim_stream.models.fetch import fetch
 from glaim_stream.models.hold import held, release, require_folder_released
 from glaim_stream.models.listing import listing

@@ -13,17 +13,17 @@ import pytest
 from typer.testing import CliRunner
 
 from glaim_stream.commands.main import app
-from glaim_stream.errors import ContractError, ModelError
+from glaim_stream.core.contract import FORM_FILE, file_digest, read_contract, write_contract
+from glaim_stream.core.errors import ContractError, ModelError
+from glaim_stream.core.trust import PublicKey, Trust
 from glaim_stream.models import folders, local
-from glaim_stream.models.contract import FORM_FILE, file_digest, read_contract, write_contract
 from glaim_stream.models.fetch import fetch
 from glaim_stream.models.folders import DiskFolder
 from glaim_stream.models.listing import listing
 from glaim_stream.models.manifest import manifest_of, read_manifest
-from glaim_stream.models.minisign import PublicKey
 from glaim_stream.models.push import push
 from glaim_stream.models.rollback import rollback
-from glaim_stream.models.sealed import Trust, open_sealed, read_sealed_contract, seal
+from glaim_stream.models.sealed import open_sealed, read_sealed_contract, seal
 from glaim_stream.models.store import open_store
 from glaim_stream.models.versions import Contracts
 from tests.models.signing import Signer

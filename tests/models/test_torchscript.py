@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from glaim_stream.errors import ModelError
+from glaim_stream.core.errors import ModelError
 from glaim_stream.models.operators import ALLOWED, GLAIM
 from glaim_stream.models.torchscript import operators_of, require_known_operators
 from tests.support import torchscript

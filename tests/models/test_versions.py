@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from prometheus_client import REGISTRY
 
-from glaim_stream.errors import ContractError
+from glaim_stream.core.contract import Contract, write_contract
+from glaim_stream.core.errors import ContractError
 from glaim_stream.imputers.protocol import Imputed, Windows
-from glaim_stream.models.contract import Contract, write_contract
 from glaim_stream.models.versions import Contracts
+from glaim_stream.output.records import Method, read_rows
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.records import Method, read_rows
 from tests.support import catalogue, contract, json_record
 
 

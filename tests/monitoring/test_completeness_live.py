@@ -22,14 +22,14 @@ from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
 from deploy.ports import LOOPBACK, choose_port
 from deploy.prometheus import LocalPrometheus
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.topics import ensure_topics
-from glaim_stream.records import read_rows
-from glaim_stream.settings import Settings
-from tests.completeness.test_live import PAGE, query
+from glaim_stream.output.records import read_rows
 from tests.integration.worker_process import WorkerProcess, call_command, small_settings, wait_until_committed
 from tests.monitoring.panels import panel
 from tests.monitoring.system import asked, query_prometheus, wait_until
 from tests.monitoring.watched_plant import require_prometheus
+from tests.operate.completeness.test_live import PAGE, query
 
 START_MS = 1_700_000_040_000  # 2023-11-14T22:14:00Z
 STEP_MS = 60_000

@@ -9,9 +9,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from prometheus_client import Gauge
 
 from deploy.kafka import ExternalKafka, LocalKafka
-from glaim_stream import metrics
+from glaim_stream.core import metrics
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.topics import ensure_topics
-from glaim_stream.settings import Settings
 from glaim_stream.worker.lag import watch_lag
 
 

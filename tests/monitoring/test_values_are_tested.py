@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
 from deploy.cache import CHECKOUT
-from glaim_stream import metrics
+from glaim_stream.core import metrics
 from tests.monitoring.test_catalogue_of_metrics import documented
 from tests.monitoring.value_tests import OF_FIGURES, OF_METRICS
 

@@ -21,7 +21,7 @@ _DARK = f"{_PARTITION}::test_dark_groups_are_counted_until_they_return_and_new_o
 _SCORES = "tests/blend/test_scores.py::test_errors_and_intervals_are_counted_for_the_accuracy_metrics"
 _INTERVALS = "tests/pipeline/test_adaptive_intervals.py::test_the_metrics_count_the_adapted_intervals"
 _SHADOW = "tests/pipeline/test_shadow.py"
-_QUALITY = "tests/quality/test_records.py::test_the_counters_grow_by_what_the_records_say"
+_QUALITY = "tests/output/quality/test_records.py::test_the_counters_grow_by_what_the_records_say"
 _BREAKER = (
     "tests/worker/test_imputer_metrics.py::test_a_breaker_shows_its_state_and_its_openings_and_probes_are_counted"
 )

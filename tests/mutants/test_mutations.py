@@ -56,7 +56,7 @@ def test_a_module_is_tested_by_the_folder_that_mirrors_its_package() -> None:
     first, *others = unit_tests_of(Path("glaim_stream/windows/clock.py"))
     assert first == Path("tests/windows/test_clock.py")
     assert Path("tests/windows/test_windows.py") in others
-    assert unit_tests_of(Path("glaim_stream/records.py")) == [Path("tests/test_records.py")]
+    assert unit_tests_of(Path("glaim_stream/output/records.py")) == [Path("tests/output/test_records.py")]
     assert unit_tests_of(Path("training/network/model.py"))[0] == Path("tests/training/network/test_model.py")
     assert unit_tests_of(Path("glaim_stream/__main__.py")) == []
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.output import row_files
+from glaim_stream.output.records import PLAIN_SCHEMA, SCHEMA, newest_revisions, read_rows, without_dictionaries
 from glaim_stream.output.row_files import RowFile
-from glaim_stream.records import PLAIN_SCHEMA, SCHEMA, newest_revisions, read_rows, without_dictionaries
-from tests.test_records import messages, rows, table
+from tests.output.test_records import messages, rows, table
 
 
 def read(path: Path) -> pa.Table:

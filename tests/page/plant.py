@@ -11,9 +11,9 @@ import numpy as np
 
 from deploy.cache import CHECKOUT
 from glaim_stream.build import closed_forms_of, create_pipeline
-from glaim_stream.catalogue import read_catalogue
+from glaim_stream.core.catalogue import read_catalogue
+from glaim_stream.core.settings import Settings
 from glaim_stream.page.faults import FaultLog
-from glaim_stream.settings import Settings
 from tests.page.worker import PagedWorker, paged_worker
 
 CATALOGUE = CHECKOUT / "deploy" / "catalogues" / "plant.yaml"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.page import access as module
 from glaim_stream.page.access import Access
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from glaim_stream.output.quality.records import key_of
 from glaim_stream.page.board import Viewer
 from glaim_stream.page.elsewhere import Elsewhere
-from glaim_stream.quality.records import key_of
 from tests.page.conftest import Tab
 from tests.page.test_page_in_browser import CANARIES
 from tests.page.worker import PARTITION, paged_worker, readings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import Histogram
 
-from glaim_stream import metrics
+from glaim_stream.core import metrics
 from glaim_stream.page.figures import RECENT_S, Accuracy, Throughput
 
 BUCKETS_S = metrics._LATENCY_BUCKETS_S

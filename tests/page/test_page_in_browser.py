@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from glaim_stream import metrics
+from glaim_stream.core import metrics
 from glaim_stream.page.figures import Accuracy, Throughput
 from glaim_stream.pipeline.pipeline import Pipeline
 from tests.page.conftest import Tab

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.page import server as module
 from glaim_stream.page.server import PageServer
 from tests.page.http_client import Answer, ask, stream

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from deploy.cache import CHECKOUT
-from glaim_stream import metrics
-from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.core import metrics
+from glaim_stream.core.contract import read_contract
+from glaim_stream.form.form import ClosedForm
 from glaim_stream.imputers.protocol import Imputed, Windows
-from glaim_stream.models.contract import read_contract
 from glaim_stream.page.figures import Accuracy
 from glaim_stream.page.versions import versions_of
 from glaim_stream.pipeline.pipeline import Pipeline

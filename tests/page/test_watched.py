@@ -9,11 +9,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glaim_stream.core.vocabulary import FINAL, FIRST_CORRECTION
 from glaim_stream.output.messages import Message, Origin, Output
+from glaim_stream.output.records import METHODS, Method, Rows, encode
 from glaim_stream.page.recent import RecentMessages
 from glaim_stream.page.watched import Kind, WatchedGroup, read_message
-from glaim_stream.records import METHODS, Method, Rows, encode
-from glaim_stream.vocabulary import FINAL, FIRST_CORRECTION
 
 STEP_MS = 1000
 

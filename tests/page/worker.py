@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from glaim_stream.catalogue import Catalogue
+from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.imputers.closed_form import ClosedFormImputer
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Interpolation

@@ -11,8 +11,8 @@ from glaim_stream.imputers.form_expert import FormExpert
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.output.records import Method, Rows
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.records import Method, Rows
 from tests.support import Neighbours, Record, catalogue, contract, json_record
 
 NOW_MS = 10**9

@@ -12,8 +12,8 @@ from prometheus_client import REGISTRY
 from glaim_stream.blend.scores import Scores
 from glaim_stream.imputers.form_expert import FormExpert
 from glaim_stream.imputers.protocol import Imputer
+from glaim_stream.output.records import Method, Rows
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.records import Method, Rows
 from glaim_stream.windows.history import HORIZON
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.probes import Probes, newest_steps

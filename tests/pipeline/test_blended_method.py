@@ -7,8 +7,8 @@ import pytest
 
 from glaim_stream.blend.scores import Answers
 from glaim_stream.imputers.protocol import Imputed
+from glaim_stream.output.records import Method
 from glaim_stream.pipeline.answers import HoleAnswers, blended
-from glaim_stream.records import Method
 from glaim_stream.windows.probes import Place
 
 N, INF = np.nan, np.inf

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glaim_stream.decode.dead_letters import InputRecord
+from glaim_stream.core.readings import InputRecord
+from glaim_stream.core.vocabulary import Method
+from glaim_stream.feed.replay.restore import CopyRestore
 from glaim_stream.imputers.protocol import Imputed, Windows
+from glaim_stream.output.records import read_rows
 from glaim_stream.pipeline.engine import PartitionEngine
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.records import read_rows
-from glaim_stream.replay.restore import CopyRestore
-from glaim_stream.vocabulary import Method
 from tests.pipeline.form_streams import Form, Offset, pipeline_of, records
 from tests.support import catalogue, contract, json_record
 

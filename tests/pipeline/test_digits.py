@@ -17,8 +17,8 @@ from glaim_stream.imputers.centring import Centred
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows, requested_values
 from glaim_stream.imputers.simple import Interpolation, LastValue
+from glaim_stream.output.records import read_rows
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.records import read_rows
 from tests.support import STEP_MS, Record, catalogue, contract, json_record
 
 NOW_MS = 10_000_000

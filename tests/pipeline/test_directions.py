@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glaim_stream.angles import around, on_circle
-from glaim_stream.imputers.gaussian.kinds import Kind, with_directions
+from glaim_stream.core.angles import around, on_circle
+from glaim_stream.core.vocabulary import Method
+from glaim_stream.form.kinds import Kind, with_directions
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.output.records import read_rows
 from glaim_stream.pipeline.fallbacks import messages_with_fallbacks
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.records import read_rows
-from glaim_stream.vocabulary import Method
 from tests.support import STEP_MS, Record, catalogue, json_record
 
 NOW_MS = 100_000_000

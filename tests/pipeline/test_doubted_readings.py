@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glaim_stream.core.vocabulary import Status
 from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.output.records import read_rows
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.records import read_rows
-from glaim_stream.vocabulary import Status
 from tests.support import STEP_MS, Record, catalogue, json_record
 
 NOW_MS = 100_000_000

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glaim_stream.budget import Budget
+from glaim_stream.core.budget import Budget
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.output.records import read_rows
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.records import read_rows
 from tests.support import Record, catalogue, json_record
 
 NOW_MS = 10**9

@@ -1,6 +1,6 @@
 """The engine of a partition: counts, restored windows, reported faults and cancelled queries.
 
-test_faults.py tests internal errors; tests/worker and tests/replay test the users of the engine, worker and replay.
+test_faults.py tests internal errors; tests/worker and tests/feed/replay test the users of the engine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import pytest
 from prometheus_client import REGISTRY
 
 from glaim_stream.blend.scores import Scores
-from glaim_stream.decode.dead_letters import DeadLetterCause, InputRecord
+from glaim_stream.core.readings import InputRecord
+from glaim_stream.decode.dead_letters import DeadLetterCause
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glaim_stream.core.errors import ImputerError
 from glaim_stream.decode.dead_letters import DeadLetterCause
-from glaim_stream.errors import ImputerError
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.kafka.offsets import OffsetLedger
+from glaim_stream.output.records import Rows, read_rows
 from glaim_stream.pipeline.asking import Answer
 from glaim_stream.pipeline.isolation import Isolation
 from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.records import Rows, read_rows
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.worker.outlet import AtLeastOnce
 from glaim_stream.worker.partition import PartitionWorker

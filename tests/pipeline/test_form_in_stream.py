@@ -10,11 +10,11 @@ import pytest
 from prometheus_client import REGISTRY
 
 from glaim_stream.blend.scores import Scores
-from glaim_stream.errors import ImputerAbsent, ImputerError
+from glaim_stream.core.errors import ImputerAbsent, ImputerError
+from glaim_stream.core.vocabulary import UPGRADED
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.records import Method, Rows
-from glaim_stream.vocabulary import UPGRADED
+from glaim_stream.output.records import Method, Rows
 from glaim_stream.windows.history import HORIZON
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.probes import Probes, newest_steps

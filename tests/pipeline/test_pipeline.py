@@ -10,17 +10,17 @@ import pyarrow as pa
 import pytest
 from prometheus_client import REGISTRY
 
+from glaim_stream.core.errors import ContractError
+from glaim_stream.core.vocabulary import Status
 from glaim_stream.decode.dead_letters import DeadLetterCause
-from glaim_stream.errors import ContractError
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.output.records import Method, read_rows
 from glaim_stream.pipeline import applied as applying
 from glaim_stream.pipeline import asking
 from glaim_stream.pipeline.applied import Applied
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.records import Method, read_rows
-from glaim_stream.vocabulary import Status
 from glaim_stream.windows.outages import Outage
 from tests.support import Record, catalogue, contract, json_record
 

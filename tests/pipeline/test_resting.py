@@ -12,15 +12,15 @@ from prometheus_client import REGISTRY
 
 from glaim_stream.blend.scores import Scores
 from glaim_stream.blend.worth import BLOCK, RATE
-from glaim_stream.decode.dead_letters import InputRecord
-from glaim_stream.errors import ImputerAbsent
+from glaim_stream.core.errors import ImputerAbsent
+from glaim_stream.core.readings import InputRecord
+from glaim_stream.core.vocabulary import UPGRADED
+from glaim_stream.feed.replay.restore import CopyRestore
 from glaim_stream.imputers.protocol import Imputed, Windows
+from glaim_stream.output.records import Method, Rows, read_rows
 from glaim_stream.pipeline.applied import Applied
 from glaim_stream.pipeline.engine import PartitionEngine, Pending
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.records import Method, Rows, read_rows
-from glaim_stream.replay.restore import CopyRestore
-from glaim_stream.vocabulary import UPGRADED
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.probes import Probes, newest_steps
 from tests.pipeline.form_streams import AWAY, NOW_MS, Form, Offset, pipeline_of, records, rows_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from prometheus_client import REGISTRY
 
+from glaim_stream.core.vocabulary import Method, Status
+from glaim_stream.output.records import Rows
 from glaim_stream.pipeline.row_counts import count_rows
-from glaim_stream.records import Rows
-from glaim_stream.vocabulary import Method, Status
 
 
 def rows(methods: list[Method], revisions: list[int], statuses: list[Status]) -> Rows:

@@ -9,8 +9,8 @@ import pytest
 
 from glaim_stream.imputers.form_expert import FormExpert
 from glaim_stream.imputers.protocol import Imputed, Windows
+from glaim_stream.output.records import Rows
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.records import Rows
 from tests.pipeline.form_streams import NOW_MS, QUANTILES, Form, Offset, rows_of
 from tests.support import Record, catalogue, contract, json_record
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from glaim_stream.core.vocabulary import Method
 from glaim_stream.tables.far_cells import better_by_line
 from glaim_stream.tables.fill import FilledGroup, Group, fill_groups
-from glaim_stream.vocabulary import Method
 
 STEPS = 3000
 GAP = 45  # steps; at most 48, so it is filled by default

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.vocabulary import Method
 from glaim_stream.tables.fill import Group, fill_groups
-from glaim_stream.vocabulary import Method
 
 MINUTE = 60_000
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.tables.grid import NO_TIME, Grid, step_of
 
 MINUTE = 60_000

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from glaim_stream import Imputer
-from glaim_stream.errors import ModelError
+from glaim_stream.core.errors import ModelError
 
 
 def table(rows: int = 200, seed: int = 0) -> pd.DataFrame:

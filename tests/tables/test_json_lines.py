@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.files.content import typed_table
 from glaim_stream.tables.json_lines import LinesTable
 from glaim_stream.tables.text import Beside, Changes

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glaim_stream.errors import ModelError
+from glaim_stream.core.errors import ModelError
+from glaim_stream.core.vocabulary import Method
 from glaim_stream.tables.fill import Group, fill_groups
-from glaim_stream.vocabulary import Method
 
 torch = pytest.importorskip("torch")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.tables.output_files import same_file, whole_file
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from glaim_stream import Imputer, impute
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.tables.impute import HolesLeft
 
 ROWS = 64

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 from glaim_stream import Imputer
-from glaim_stream.imputers.gaussian.kinds import Kind
+from glaim_stream.core.vocabulary import Method
+from glaim_stream.form.kinds import Kind
 from glaim_stream.tables import saved
 from glaim_stream.tables.fill import Group, Result, fill_groups
 from glaim_stream.tables.units import common_units, units_of
-from glaim_stream.vocabulary import Method
 
 NAMES = ["x", "y"]
 

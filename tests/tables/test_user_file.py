@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from glaim_stream.core.vocabulary import Method
 from glaim_stream.files.read import read
 from glaim_stream.tables.cells import Cells, Outcome
 from glaim_stream.tables.columns import FilledColumn
 from glaim_stream.tables.groups import Result
 from glaim_stream.tables.user_file import UserFile, cells_of, open_file, write
-from glaim_stream.vocabulary import Method
 
 FOLDER = Path(__file__).parents[1] / "files" / "real_files"
 TABLE = tomllib.loads((FOLDER / "table.toml").read_text())["file"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glaim_stream.catalogue import Catalogue
+from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.windows.partition import PartitionWindows
 from tests.event_time import NAN, by_group, by_key, catalogues, fed, feed, near_events
 from tests.reference import ReferenceWindows

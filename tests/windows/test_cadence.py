@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glaim_stream.catalogue import Catalogue
-from glaim_stream.errors import CatalogueError
+from glaim_stream.core.catalogue import Catalogue
+from glaim_stream.core.errors import CatalogueError
 from glaim_stream.windows.cadence import SlowSensors
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.rings import Rings

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glaim_stream.catalogue import parse_catalogue
+from glaim_stream.core.catalogue import parse_catalogue
 from glaim_stream.windows.clock import NEVER_MS, ClosingOffsets, EventClock
 from glaim_stream.windows.partition import PartitionWindows
 from tests.event_time import feed

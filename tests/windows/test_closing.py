@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glaim_stream.vocabulary import FINAL, PROVISIONAL, Quality
+from glaim_stream.core.vocabulary import FINAL, PROVISIONAL, Quality
 from glaim_stream.windows.cadence import SlowSensors
 from glaim_stream.windows.closing import NO_WINDOW, Closed, close_step, concatenate, correct
 from glaim_stream.windows.holes import Rules, look_back

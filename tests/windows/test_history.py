@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from glaim_stream.blend.worth import BLOCK
-from glaim_stream.catalogue import parse_catalogue
+from glaim_stream.core.catalogue import parse_catalogue
 from glaim_stream.windows.history import HORIZON, JUDGED_HORIZON, error_steps, history_ms, history_steps
 from glaim_stream.windows.partition import PartitionWindows
 from tests.event_time import fed

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from glaim_stream.vocabulary import FINAL, PROVISIONAL
+from glaim_stream.core.vocabulary import FINAL, PROVISIONAL
 from glaim_stream.windows.holes import (
     Rules,
     StepRows,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glaim_stream.health.plausibility import Plausibility
 from glaim_stream.windows import judging
 from glaim_stream.windows.partition import PartitionWindows
-from glaim_stream.windows.plausibility import Plausibility
 from tests.support import STEP_MS, Event, catalogue, columns
 from tests.windows.test_screen import assert_same, history, windows_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glaim_stream.catalogue import parse_catalogue
-from glaim_stream.decode.readings import Readings
+from glaim_stream.core.catalogue import parse_catalogue
+from glaim_stream.core.readings import Readings
 from glaim_stream.windows.lateness import Lateness
 from glaim_stream.windows.partition import PartitionWindows
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glaim_stream.catalogue import Catalogue
+from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.windows.history import HORIZON
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.probes import (

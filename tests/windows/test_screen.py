@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from glaim_stream.health.plausibility import Plausibility
 from glaim_stream.windows import screen as screen_module
 from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.holes import LookBack
 from glaim_stream.windows.partition import FeedResult, PartitionWindows
-from glaim_stream.windows.plausibility import Plausibility
 from glaim_stream.windows.screen import Screen
 from tests.support import STEP_MS, Event, catalogue, columns
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glaim_stream.decode.readings import Readings
+from glaim_stream.core.readings import Readings
 from glaim_stream.health.live import LiveHabits
 from glaim_stream.health.series import Series
 from glaim_stream.windows.sensor_health import SensorEvent

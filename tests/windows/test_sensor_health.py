@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from glaim_stream.decode.readings import Readings
+from glaim_stream.core.readings import Readings
 from glaim_stream.health.detect import detect
 from glaim_stream.health.events import Fault
 from glaim_stream.health.habits import learn

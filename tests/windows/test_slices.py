@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glaim_stream.catalogue import Catalogue
-from glaim_stream.decode.readings import Readings
+from glaim_stream.core.catalogue import Catalogue
+from glaim_stream.core.readings import Readings
 from glaim_stream.windows.partition import FeedResult, PartitionWindows
 from tests.event_time import catalogues, near_events
 from tests.support import STEP_MS, Event, catalogue, columns, rows_of

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glaim_stream.catalogue import Catalogue, parse_catalogue
+from glaim_stream.core.catalogue import Catalogue, parse_catalogue
 from glaim_stream.windows.partition import PartitionWindows
 from tests.event_time import (
     NAN,

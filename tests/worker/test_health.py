@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.worker.health import Health, PartitionState
 from glaim_stream.worker.health_pages import serve_pages
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import REGISTRY
 
-from glaim_stream import metrics
+from glaim_stream.core import metrics
 from glaim_stream.models.hold import hold, release
 from glaim_stream.models.store import open_store
 from glaim_stream.worker import holds as module

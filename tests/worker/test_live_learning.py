@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import REGISTRY
 from pydantic import SecretStr
 
-from glaim_stream.settings import Settings
+from glaim_stream.core.settings import Settings
 from glaim_stream.worker import live_learning
 from glaim_stream.worker.live_learning import HOUR_S, Schedule, environment_of, learn_live
 from tests.support import catalogue

@@ -17,8 +17,8 @@ from faust.types.tuples import ConsumerMessage, Message
 from mode import Service
 from mode.utils.logging import CompositeLogger
 
-from glaim_stream.catalogue import parse_catalogue
-from glaim_stream.settings import Settings
+from glaim_stream.core.catalogue import parse_catalogue
+from glaim_stream.core.settings import Settings
 from glaim_stream.worker.logs import opening_lines, prepare_logging, quieten_libraries
 from tests.worker.test_transport import Record
 

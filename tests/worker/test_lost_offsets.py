@@ -13,9 +13,9 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaConnectionError
 from prometheus_client import REGISTRY
 
-from glaim_stream.errors import SendError
+from glaim_stream.core.errors import SendError
+from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.losses import Loss, read_losses
-from glaim_stream.settings import Settings
 from glaim_stream.worker import lost_offsets as module
 from glaim_stream.worker.lost_offsets import Gap, Gaps, LostOffsets
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from glaim_stream.connections.tls import METRICS, TlsFiles, WatchedTls
-from glaim_stream.errors import SettingsError
-from glaim_stream.settings import read_settings
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.settings import read_settings
+from glaim_stream.core.tls import METRICS, TlsFiles, WatchedTls
 from glaim_stream.worker.health import Health
 from glaim_stream.worker.health_pages import serve_pages
 from tests.certificates import MountedSecret, Pair, signed

@@ -16,18 +16,18 @@ import pyarrow as pa
 import pytest
 from prometheus_client import REGISTRY
 
-from glaim_stream import metrics
-from glaim_stream.catalogue import Catalogue
-from glaim_stream.decode.dead_letters import InputRecord
-from glaim_stream.errors import OwnershipLost
+from glaim_stream.core import metrics
+from glaim_stream.core.catalogue import Catalogue
+from glaim_stream.core.errors import OwnershipLost
+from glaim_stream.core.readings import InputRecord
+from glaim_stream.core.times import steady_ms
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.kafka.offsets import Commit, OffsetLedger
+from glaim_stream.output.records import read_rows
 from glaim_stream.pipeline.applied import Applied
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.records import read_rows
-from glaim_stream.times import steady_ms
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.worker import partition as module
 from glaim_stream.worker import restore

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from glaim_stream.decode.dead_letters import InputRecord
+from glaim_stream.core.readings import InputRecord
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.pipeline.applied import Applied

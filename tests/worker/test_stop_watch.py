@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from glaim_stream.errors import GlaimError
-from glaim_stream.settings import Settings
+from glaim_stream.core.errors import GlaimError
+from glaim_stream.core.settings import Settings
 from glaim_stream.worker import run
 from glaim_stream.worker.stop_watch import StopWatch
 

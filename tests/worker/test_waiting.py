@@ -7,8 +7,8 @@ import logging
 import pytest
 from kafka.errors import NodeNotReadyError
 
-from glaim_stream.errors import BrokerUnready, SettingsError
-from glaim_stream.settings import Settings
+from glaim_stream.core.errors import BrokerUnready, SettingsError
+from glaim_stream.core.settings import Settings
 from glaim_stream.worker import prerequisites
 from glaim_stream.worker.health import Health
 from glaim_stream.worker.prerequisites import wait_for_broker

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import yaml
 
-from glaim_stream.models.contract import Contract
+from glaim_stream.core.contract import Contract
 
 REVISE_AFTER, MAX_GAP = 8, 48  # steps, where the window has room for them
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from glaim_stream.errors import SettingsError
+from glaim_stream.core.contract import read_contract
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.files.table import read_table
-from glaim_stream.models.contract import read_contract
 from training import checkpoint as checkpoints
 from training.autoconfig.catalogue_entry import entry
 from training.autoconfig.layout import Guess, guess

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from glaim_stream.errors import listed
+from glaim_stream.core.errors import listed
 from glaim_stream.files import roles
 from glaim_stream.files.kinds import is_number
 from glaim_stream.files.sentinels import note, sentinels

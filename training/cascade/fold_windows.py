@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from glaim_stream.imputers.gaussian.form import ClosedForm
-from glaim_stream.imputers.gaussian.levels import with_ridge
-from glaim_stream.imputers.gaussian.moments import with_free_levels
+from glaim_stream.form.form import ClosedForm
+from glaim_stream.form.levels import with_ridge
+from glaim_stream.form.moments import with_free_levels
 from training.cascade import folds
 from training.cascade.folds import FoldForms, Say
 from training.config import TrainSpec

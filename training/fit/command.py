@@ -74,7 +74,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from glaim_stream.errors import GlaimError
+from glaim_stream.core.errors import GlaimError
 from training import checkpoint as checkpoints
 from training import config as configs
 from training.autoconfig import from_file

@@ -13,7 +13,7 @@ class OwnForm(nn.Module):
     """A Gaussian conditional mean of the missing cells of standardised windows.
 
     Each sensor's level is the mean of its observed cells. A silent one takes it from those of the others that are near
-    the ones of training, as in `glaim_stream.imputers.gaussian.levels`. Of P, the inverse of the covariance of all
+    the ones of training, as in `glaim_stream.form.levels`. Of P, the inverse of the covariance of all
     cells around their levels, the missing cells q and the observed ones o of a window: P[q, q] x[q] = -P[q, o] x[o].
     Where fewer cells are observed than missing, the covariance K is the shorter way: x[q] = K[q, o] inverse(K[o, o])
     x[o]. It is made from P for each call whose windows save more than that costs, so that it takes no room in the

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.models.contract import ResidualQuantiles
+from glaim_stream.core.contract import ResidualQuantiles
 from training.data.masks import block_cells
 from training.data.outages import Bools
 from training.data.series import Floats, Scale, Series

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.models.contract import ResidualQuantiles
+from glaim_stream.core.contract import ResidualQuantiles
 from training.report.gaps import Errors
 
 Reals = NDArray[np.float64]

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from glaim_stream.imputers.baselines import interpolation, last_value
-from glaim_stream.models.contract import ResidualQuantiles
+from glaim_stream.core.contract import ResidualQuantiles
+from glaim_stream.form.baselines import interpolation, last_value
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, data_path
 from training.data.series import Scale, Series, Split, split

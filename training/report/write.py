@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from glaim_stream.models.contract import read_contract
+from glaim_stream.core.contract import read_contract
 from training import checkpoint as checkpoints
 from training.checkpoint import Checkpoint
 from training.report.measure import measure

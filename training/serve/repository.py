@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from glaim_stream.models.contract import CONTRACT_FILE, read_contract
+from glaim_stream.core.contract import CONTRACT_FILE, read_contract
+from glaim_stream.core.trust import Trust
 from glaim_stream.models.folders import DiskFolder
 from glaim_stream.models.form_manifest import FORM_FILES
 from glaim_stream.models.hold import require_folder_released
 from glaim_stream.models.local import highest_ever, join, move, staging, versions
-from glaim_stream.models.sealed import Trust, is_sealed, open_sealed, seal
+from glaim_stream.models.sealed import is_sealed, open_sealed, seal
 from training.config import ExportSpec
 from training.errors import ExportError
 

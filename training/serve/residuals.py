@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.models.contract import ResidualQuantiles
+from glaim_stream.core.contract import ResidualQuantiles
 from training.data.outages import Bools
 from training.data.series import Floats, Scale
 from training.data.windows import WindowSet, hide

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.models.contract import IMPUTED, OBSERVED, VALUES
+from glaim_stream.core.contract import IMPUTED, OBSERVED, VALUES
 from training.config import ExportSpec
 from training.data.outages import Bools
 from training.data.series import Floats

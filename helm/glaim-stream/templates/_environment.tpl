@@ -1,5 +1,5 @@
 {{/*
-Settings of the worker as environment variables (glaim_stream/settings.py). int64 formats integers: Helm parses numbers
+Settings of the worker as environment variables (glaim_stream/core/settings.py). int64 formats integers: Helm parses numbers
 as floats and would write a million as 1e+06.
 */}}
 {{- define "glaim-stream.worker.env" -}}

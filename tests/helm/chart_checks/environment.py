@@ -11,8 +11,8 @@ from unittest.mock import patch
 import typer
 
 from glaim_stream.commands.main import app
-from glaim_stream.errors import SettingsError
-from glaim_stream.settings import Settings, read_settings
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.settings import Settings, read_settings
 from tests.helm.chart_checks.system import Container, System
 
 Problems = Iterator[str]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from glaim_stream.catalogue import read_catalogue
-from glaim_stream.models.contract import Contract, DataFingerprint, SensorContract, sensors_digest
+from glaim_stream.core.catalogue import read_catalogue
+from glaim_stream.core.contract import Contract, DataFingerprint, SensorContract, sensors_digest
 from training.autoconfig.catalogue_entry import Shown, catalogue, entry
 
 

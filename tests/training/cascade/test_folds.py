@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glaim_stream.imputers.gaussian.form import ClosedForm
+from glaim_stream.form.form import ClosedForm
 from tests.training.cascade.samples import ROWS, WINDOW, series
 from training import closed_form
 from training.cascade import folds

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glaim_stream.imputers.baselines import interpolation, last_value
-from glaim_stream.models.contract import ResidualQuantiles
+from glaim_stream.core.contract import ResidualQuantiles
+from glaim_stream.form.baselines import interpolation, last_value
 from training.data.outages import Bools
 from training.data.series import Floats, Scale, Series
 from training.data.windows import WindowSet

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from glaim_stream.errors import ModelError
-from glaim_stream.models.contract import Contract, DataFingerprint, SensorContract, read_contract, sensors_digest
-from glaim_stream.models.contract import write_contract as write
+from glaim_stream.core.contract import Contract, DataFingerprint, SensorContract, read_contract, sensors_digest
+from glaim_stream.core.contract import write_contract as write
+from glaim_stream.core.errors import ModelError
 from glaim_stream.models.hold import hold
 from glaim_stream.models.store import open_store
 from training.config import ExportSpec

@@ -1,6 +1,0 @@
-"""Checks the output and the dead letters against the input, by other logic than the worker's."""
-
-from glaim_stream.audit.report import AuditReport
-from glaim_stream.audit.run import Request, audit
-
-__all__ = ["AuditReport", "Request", "audit"]

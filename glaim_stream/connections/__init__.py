@@ -1,1 +1,0 @@
-"""Connections to brokers and servers: TLS, certificates and secrets from files that may change, and retries."""

@@ -1,0 +1,108 @@
+"""One partition of a replay: batches in, output out, without commits and back-pressure."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from glaim_stream.core.readings import InputRecord
+from glaim_stream.feed.replay.restore import CopyRestore
+from glaim_stream.output.messages import Publisher
+from glaim_stream.pipeline.engine import PartitionEngine, Pending
+from glaim_stream.pipeline.pipeline import Pipeline
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a replay has done so far."""
+
+    records: int = 0
+    warm_up_records: int = 0
+    readings: int = 0
+    rows: int = 0
+    messages: int = 0
+    rejects: Counter[str] = field(default_factory=Counter)  # by cause
+    faults: int = 0  # internal errors
+    outages: int = 0  # times that a group went dark or reported again
+
+
+class PartitionReplay:
+    """An engine that is fed one partition's records in order, with several batches waiting for the imputer."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        publisher: Publisher,
+        counts: Counts,
+        *,
+        topic: str,
+        partition: int,
+        in_flight: int,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        """Start with empty windows.
+
+        Args:
+            pipeline: shared with the other partitions.
+            publisher: publishes rows and dead letters.
+            counts: shared with the other partitions.
+            topic: name of the records' topic, for the dead letters.
+            partition: its number.
+            in_flight: most batches that wait for the imputer.
+            now_ms: wall time, epoch milliseconds.
+        """
+        self._publisher, self._counts = publisher, counts
+        self._in_flight = in_flight
+        restore = CopyRestore(pipeline, now_ms=now_ms)
+        self._engine = PartitionEngine(
+            pipeline, restore, topic=topic, partition=partition, now_ms=now_ms, on_fault=self._count_fault
+        )
+        self._waiting: deque[tuple[Pending, bool]] = deque()  # and whether to publish its output
+
+    async def take(self, records: Sequence[InputRecord], *, publish: bool = True) -> None:
+        """Process a batch; without `publish` it only warms up the windows and scores, and its output is discarded."""
+
+        async def take_slice(pending: Pending) -> None:
+            self._counts.readings += pending.applied.readings if publish else 0
+            await self._enqueue(pending, publish=publish)
+
+        if publish:
+            self._counts.records += len(records)
+        else:
+            self._counts.warm_up_records += len(records)
+        await take_slice(await self._engine.apply(records, take_slice))
+
+    async def finish(self, *, close: bool) -> None:
+        """Wait for everything; with `close`, publish the open steps as the worker does when no more input arrives."""
+        while close and (pending := self._engine.close_end()) is not None:
+            await self._enqueue(pending, publish=True)
+        while self._waiting:
+            await self._settle_oldest()
+
+    async def close(self) -> None:
+        """Cancel what still waits for the imputer."""
+        await self._engine.close()
+
+    async def _enqueue(self, pending: Pending, *, publish: bool) -> None:
+        self._waiting.append((pending, publish))
+        while len(self._waiting) > self._in_flight:
+            await self._settle_oldest()
+
+    async def _settle_oldest(self) -> None:
+        pending, publish = self._waiting.popleft()
+        if not publish:
+            await self._engine.learn(pending)
+            return
+        finished = await self._engine.finish(pending)
+        output = finished.output
+        self._counts.messages += len(output.messages)
+        self._counts.rows += sum(message.rows for message in output.messages)
+        for reject in finished.rejects:
+            self._counts.rejects[reject.cause.value] += reject.count
+        self._counts.outages += len(output.announcements)
+        await self._publisher.publish(output)
+
+    def _count_fault(self) -> None:
+        self._counts.faults += 1

@@ -1,0 +1,163 @@
+"""Runs a replay: reads a file or ranges of a topic, writes rows to a file or a topic, and reports."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from glaim_stream.build import ServedRung, closed_forms_of, create_pipeline
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.settings import Settings
+from glaim_stream.feed.replay.files import Dealer, Messages
+from glaim_stream.feed.replay.partition import Counts, PartitionReplay
+from glaim_stream.feed.replay.sinks import FileSink, OutageFile, Recorded, RejectFile, topic_sink
+from glaim_stream.kafka.ranges import Range, read_range, reader
+from glaim_stream.kafka.topics import ensure_topic
+from glaim_stream.output.messages import Publisher
+from glaim_stream.output.row_files import RowFile
+
+Progress = Callable[[int, int], object]  # records so far, records in all
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the output goes: rows to a file or else to the output topic, rejects and outages to files of their own."""
+
+    file: Path | None = None
+    newest_only: bool = False
+    rejects: Path | None = None
+    outages: Path | None = None
+
+
+@dataclass(slots=True)
+class ReplayReport:
+    """What a replay has done; complete when it has ended."""
+
+    counts: Counts = field(default_factory=Counts)
+    seconds: float = 0.0
+    failures: Counter[str] = field(default_factory=Counter)  # batches that a rung could not answer, by rung
+
+
+async def replay_messages(
+    settings: Settings,
+    messages: Messages,
+    *,
+    partitions: int,
+    total: int,
+    target: Target,
+    close: bool = True,
+    on_progress: Progress = lambda done, total: None,
+) -> ReplayReport:
+    """Replay messages of a file.
+
+    Args:
+        settings: catalogue, models and imputer as for a worker; Kafka and the output topic where rows go to a topic.
+        messages: (key, value, headers) in the order in which they would be produced.
+        partitions: number of partitions that the input topic would have.
+        total: number of messages, for the progress.
+        target: where the output goes.
+        close: publish the steps that are open at the end, as the worker does when no more input arrives.
+        on_progress: called after each batch.
+
+    Raises:
+        GlaimError: the settings, the catalogue, a contract, a model or a server cannot be used.
+    """
+    async with _running(settings, target, partitions) as (open_partition, report):
+        dealer = Dealer(partitions, time.time_ns() // 1_000_000)
+        replays: dict[int, PartitionReplay] = {}
+        for partition, records, taken in dealer.deal(messages, settings.poll_records):
+            if partition not in replays:
+                replays[partition] = open_partition(partition)
+            await replays[partition].take(records)
+            on_progress(taken, total)
+        for each in replays.values():
+            await each.finish(close=close)
+    return report
+
+
+async def replay_ranges(
+    settings: Settings,
+    ranges: list[tuple[Range, Range]],
+    *,
+    target: Target,
+    close: bool = False,
+    on_progress: Progress = lambda done, total: None,
+) -> ReplayReport:
+    """Replay ranges of a topic, one partition after the other.
+
+    Args:
+        settings: as for `replay_messages`.
+        ranges: for each partition the range that warms up its windows (warmup.py), and the range to replay.
+        target: where the output goes.
+        close: publish the steps that are open at the end.
+        on_progress: called after each batch.
+
+    Raises:
+        GlaimError: the settings, the catalogue, a contract, a model or a server cannot be used.
+    """
+    total = sum(len(warm) + len(part) for warm, part in ranges)
+    done = 0
+    numbers = max((part.partition for _, part in ranges), default=0) + 1
+    async with _running(settings, target, numbers) as (open_partition, report), reader(settings) as consumer:
+        for warm, part in ranges:
+            each = open_partition(part.partition)
+            for some, publish in ((warm, False), (part, True)):
+                async for records in read_range(consumer, some, most=settings.poll_records):
+                    await each.take(records, publish=publish)
+                    done += len(records)
+                    on_progress(done, total)
+            await each.finish(close=close)
+    return report
+
+
+@asynccontextmanager
+async def _running(
+    settings: Settings, target: Target, partitions: int
+) -> AsyncIterator[tuple[Callable[[int], PartitionReplay], ReplayReport]]:
+    """Build everything; yields what opens a partition by its number, and the report."""
+    start_s = time.monotonic()
+    report = ReplayReport()
+
+    def count_failure(rung: str, model: str) -> None:
+        report.failures[rung] += 1
+
+    # Without upgrades: they depend on when a model is back, and a replay reports a model that was away.
+    pipeline, ladder = create_pipeline(settings, upgrades=False, on_failure=count_failure)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(ladder.close)
+        for rung in ladder.rungs:
+            if isinstance(rung, ServedRung):
+                await rung.check()  # rows of the wrong model are worse than none
+        forms = closed_forms_of(pipeline, ladder) if settings.imputer == "gaussian" else None
+        if forms is not None:
+            forms.require_forms()  # a worker may still get one; a replay would interpolate to its end
+        rejects = stack.enter_context(RejectFile(target.rejects)) if target.rejects is not None else None
+        outages = stack.enter_context(OutageFile(target.outages)) if target.outages is not None else None
+        sink: Publisher
+        if target.file is not None:
+            sink = FileSink(stack.enter_context(RowFile(target.file, newest_only=target.newest_only)))
+        else:
+            there = ensure_topic(settings, settings.output_topic, partitions)
+            if there < partitions:
+                raise SettingsError(f"{settings.output_topic} needs at least {partitions} partitions, found {there}")
+            sink = await stack.enter_async_context(topic_sink(settings))
+        publisher = Recorded(sink, rejects, outages)
+
+        def open_partition(number: int) -> PartitionReplay:
+            replay = PartitionReplay(
+                pipeline,
+                publisher,
+                report.counts,
+                topic=settings.input_topic,
+                partition=number,
+                in_flight=settings.batches_in_flight,
+            )
+            stack.push_async_callback(replay.close)
+            return replay
+
+        yield open_partition, report
+    report.seconds = time.monotonic() - start_s

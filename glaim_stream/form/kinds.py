@@ -1,0 +1,202 @@
+"""Sensors whose values no straight line connects, recognised by their values.
+
+    number  filled by the closed form
+    state   a few distinct values, such as a valve's: a fill between two of them means nothing
+    angle   a direction in degrees that goes around its circle, 0 to 360 or -180 to 180: the middle of 359 and 1 is 0
+    meter   rises only, and may start again: no line leads across a reset
+    carried the closed form is worse than the last value on validation windows, as with rain that is mostly 0
+
+Holes of states get the last value before them (or the first one after), those of angles a direction on the shorter arc
+between two readings. Those of carried sensors are on the line between two readings, which on Beijing's rain has two
+thirds of the last value's squared error, and so are those of a meter in windows with a reset; across the reset itself
+they get the last value. Where no reading follows, all get the last one. States and angles without an observed cell in
+the window are declined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.core import angles
+from glaim_stream.core.angles import ALMOST, TURN, around
+from glaim_stream.form.baselines import interpolation, last_value
+
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+_MOST_STATES = 5
+_READINGS_PER_STATE = 20
+_LEAST_READINGS = 40
+_FEW_READINGS = 100  # with fewer, a direction must have run through its ends more than twice
+_LEAST_SPREAD = 0.1  # of the readings below north, in that of those above
+_LEAST_IN_A_QUARTER = 0.01  # of a direction's readings, in each quarter but the one around -180 and 180
+_MANY_TURNS = 0.1  # of its steps go through -180 and 180
+_RESET = 0.5  # of a meter's range; a smaller fall is noise
+
+
+class Kind(StrEnum):
+    """How a sensor's holes are filled."""
+
+    NUMBER = "number"
+    STATE = "state"
+    ANGLE = "angle"
+    METER = "meter"
+    CARRIED = "carried"
+
+
+def are(kinds: Sequence[Kind | None], *wanted: Kind | None) -> Bools:
+    """Return which sensors are of the wanted kinds, bool [C]; None: of no known one."""
+    return np.array([kind in wanted for kind in kinds], np.bool_)
+
+
+def with_directions(kinds: Sequence[Kind] | None, directions: Bools | None) -> Sequence[Kind] | None:
+    """The kinds of sensors of which some are declared as directions, bool [C]; None: all are numbers, or none is."""
+    if directions is None:
+        return kinds
+    known = [Kind.NUMBER] * len(directions) if kinds is None else kinds
+    return [Kind.ANGLE if turns else kind for kind, turns in zip(known, directions.tolist(), strict=True)]
+
+
+def kind_of(values: Doubles, observed: Bools) -> Kind:
+    """Return the kind of a sensor.
+
+    Args:
+        values: float64 [g, N], one row a group.
+        observed: bool [g, N].
+    """
+    seen = values[observed]
+    if len(seen) < _LEAST_READINGS:
+        return Kind.NUMBER
+    distinct = np.unique(seen)
+    if 1 < len(distinct) <= _MOST_STATES and len(seen) >= _READINGS_PER_STATE * len(distinct):
+        return Kind.STATE
+    span = distinct[-1] - distinct[0]
+    changes = _changes(values, observed)
+    degrees = span > 270.0 and (distinct[-1] <= TURN if distinct[0] >= 0.0 else _goes_round(distinct, changes, seen))
+    if degrees and _turns(values, observed, least=1 if len(seen) >= _FEW_READINGS else 3):
+        return Kind.ANGLE
+    falls = changes[changes < 0]
+    resets = len(falls) <= max(1.0, 0.01 * len(changes)) and falls.max(initial=-np.inf) < -_RESET * span
+    if resets and (changes > 0).mean() > 0.5:
+        return Kind.METER
+    return Kind.NUMBER
+
+
+def _turns(values: Doubles, observed: Bools, least: int) -> bool:
+    """Whether a sensor of 0 to 360 or -180 to 180 runs through the ends at least so often, as a direction does.
+
+    It does so by the shorter way, and from many readings on one side to many on the other. A power that is switched
+    between 0 and about 300 has much the same reading on the low side of all its jumps.
+    """
+    before, after = _pairs(values, observed)
+    jumps = np.abs(after - before) > 180.0
+    if jumps.mean() <= 0.001 or jumps.sum() < least:
+        return False
+    before, after = before[jumps], after[jumps]
+    low, high = (np.quantile(each(before, after), (0.1, 0.9)) for each in (np.minimum, np.maximum))
+    shorter = np.median(np.abs(around(after - before))) < 90.0
+    return bool(shorter and low[1] - low[0] >= _LEAST_SPREAD * (high[1] - high[0]))
+
+
+def _goes_round(distinct: Doubles, changes: Doubles, seen: Doubles) -> bool:
+    """Whether a sensor goes around the circle from -180 to 180, and does not jump between opposite numbers.
+
+    A battery's power and a torque do so when they are reversed. The readings of a direction leave no gap between both
+    ends that is wider than its sectors, and its steps through the ends are no longer than others by the shorter way.
+    They are many, as those of wind around 180, or its readings are in every quarter.
+    """
+    least, most = distinct[0], distinct[-1]
+    sector = np.diff(distinct).min()
+    jumps = np.abs(changes) > TURN / 2
+    if least < -TURN / 2 or most > TURN / 2 or least + TURN - most > max(2 * ALMOST, 1.5 * sector) or jumps.all():
+        return False
+    quarter = np.round(seen / (TURN / 4))  # -2 and 2 are the same one
+    everywhere = min(np.mean(quarter == each) for each in (-1, 0, 1)) >= _LEAST_IN_A_QUARTER
+    if not jumps.any() or not (everywhere or jumps.mean() > _MANY_TURNS):
+        return False
+    return bool(np.median(np.abs(around(changes[jumps]))) <= np.quantile(np.abs(changes[~jumps]), 0.95))
+
+
+def carries(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
+    """Return which sensors of which windows [n, C] are filled with `simple_value`."""
+    return are(kinds, Kind.CARRIED) | unmixable(kinds, values, observed)
+
+
+def unmixable(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
+    """Return which sensors of which windows [n, C] have values between which a mean means nothing."""
+    return are(kinds, Kind.STATE, Kind.ANGLE) | _broken(kinds, values, observed)
+
+
+def continuous(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
+    """Return the observed cells [n, C, T] without those of meters and angles whose line breaks within the window.
+
+    Neither moments nor other sensors' answers may use a fall of 99,999 that is none.
+    """
+    broken = _broken(kinds, values, observed)
+    return observed & ~broken[:, :, None] if broken.any() else observed
+
+
+def _broken(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
+    """Which meters have a reset in which windows, and which angles run through 360, [n, C]."""
+    out = np.zeros(observed.shape[:2], np.bool_)
+    for sensor, kind in enumerate(kinds):
+        if kind in (Kind.METER, Kind.ANGLE):
+            seen = observed[:, sensor]
+            known = np.where(seen, values[:, sensor], np.nan)
+            change = np.diff(carried_value(known, seen), axis=1)
+            out[:, sensor] = ((np.abs(change) > 180.0) if kind is Kind.ANGLE else (change < 0)).any(axis=1)
+    return out
+
+
+def simple_value(kinds: Sequence[Kind | None], values: Doubles, observed: Bools) -> Doubles:
+    """Return what the readings before and after each cell say by the sensor's kind, values [..., C, T].
+
+    The last reading (or the first one after it) for a state, a place on the shorter arc for an angle, and one on the
+    line for others; for a meter the last reading where the next one is smaller. NaN without a reading.
+    """
+    state, angle, meter = (are(kinds, kind) for kind in (Kind.STATE, Kind.ANGLE, Kind.METER))
+    out = interpolation(values, observed, angle if angle.any() else None)
+    if (state | meter).any():
+        before, after = _neighbours(values, observed)
+        last = np.where(np.isnan(before), after, before)
+        kept = state[:, None] | (meter[:, None] & (after < before))
+        out = np.where(kept, last, out)
+    return out
+
+
+def differences(kinds: Sequence[Kind | None], filled: Doubles, truth: Doubles) -> Doubles:
+    """Return filled less true values [..., C, T], those of angles by the shorter way."""
+    return angles.differences(filled, truth, are(kinds, Kind.ANGLE)[:, None])
+
+
+def resets(values: Doubles, observed: Bools) -> Bools:
+    """Return the cells [..., T] between two readings of which the later one is smaller: a meter was reset there."""
+    before, after = _neighbours(values, observed)
+    return after < before  # at a reading, both are its value
+
+
+def carried_value(values: Doubles, observed: Bools) -> Doubles:
+    """Return the last value before each cell, or the first one after it; NaN without an observation. [..., T]."""
+    before, after = _neighbours(values, observed)
+    return np.where(np.isnan(before), after, before)
+
+
+def _neighbours(values: Doubles, observed: Bools) -> tuple[Doubles, Doubles]:
+    """The readings before and after each cell [..., T], at a reading itself; NaN where there is none."""
+    return last_value(values, observed), last_value(values[..., ::-1], observed[..., ::-1])[..., ::-1]
+
+
+def _changes(values: Doubles, observed: Bools) -> Doubles:
+    """Differences of successive readings of each group."""
+    before, after = _pairs(values, observed)
+    return after - before
+
+
+def _pairs(values: Doubles, observed: Bools) -> tuple[Doubles, Doubles]:
+    """Successive readings of each group, earlier and later ones."""
+    rows = [row[seen] for row, seen in zip(values, observed, strict=True) if seen.sum() > 1] or [np.zeros(2)]
+    return np.concatenate([row[:-1] for row in rows]), np.concatenate([row[1:] for row in rows])

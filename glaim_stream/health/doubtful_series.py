@@ -1,0 +1,94 @@
+"""Doubtful readings of long series, whose past and future are both known.
+
+Each reading is judged by a window of the readings on both sides of it, with the rule of
+`glaim_stream.health.plausibility`. Where the readings of a sensor usually lie takes the place of the range of the
+training. What is found narrows that range, which may find more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from glaim_stream.core.angles import TURN, start_of
+from glaim_stream.form.kinds import Kind, are, kind_of
+from glaim_stream.health.plausibility import Bools, Doubles, Plausibility, Range
+
+_WINDOW = 96  # steps
+_TAIL = 0.01  # of a sensor's readings, which may be doubtful
+_TAIL_OF_REPEATED = 0.05  # of those that differ from a value that most repeat, among which the doubtful ones are more
+_ROOM = 0.5  # widths between the tails, on either side, before the same again is far: rain has heavy tails
+_FEWEST = 50  # readings that show where a sensor's readings usually lie
+_ROUNDS = 10
+
+
+def doubtful_cells(values: Doubles, observed: Bools, judged: Bools) -> Bools:
+    """Return the doubted cells of series, bool [g, C, N].
+
+    Args:
+        values: float64 [g, C, N], sensor units; ignored where not observed.
+        observed: bool [g, C, N].
+        judged: bool [C], sensors whose readings may be doubted.
+    """
+    doubted = np.zeros(observed.shape, np.bool_)
+    start = _circles(values, observed)
+    directions = np.isfinite(start)
+    groups = np.arange(len(observed))
+    for _ in range(_ROUNDS):
+        sound = observed[groups] & ~doubted[groups]
+        known = np.where(sound, values[groups], 0.0)
+        least, most = _usual_range(known, sound)
+        least[:, directions], most[:, directions] = start[directions], start[directions] + TURN
+        found = _doubtful(known, sound, Plausibility(judged, (least, most), directions if directions.any() else None))
+        doubted[groups] |= found
+        groups = groups[found.any(axis=(1, 2))]
+        if not len(groups):
+            break
+    return doubted
+
+
+def _doubtful(values: Doubles, observed: Bools, rule: Plausibility) -> Bools:
+    doubted, steps = np.zeros(observed.shape, np.bool_), observed.shape[2]
+    for start in range(0, max(1, steps - _WINDOW // 2), _WINDOW // 2):
+        end = min(start + _WINDOW, steps)
+        found = rule.doubtful(values[:, :, start:end], observed[:, :, start:end])
+        # Each window judges its middle half; the first and the last one judge what lies at the ends too.
+        first = start + (_WINDOW // 4 if start else 0)
+        last = end if end == steps else start + 3 * _WINDOW // 4
+        doubted[:, :, first:last] = found[:, :, first - start : last - start]
+    return doubted
+
+
+def _circles(values: Doubles, observed: Bools) -> Doubles:
+    """The least value of each sensor's circle, [C]; NaN for sensors that are no directions but for a few readings.
+
+    More readings than may be doubtful lie in the first and in the last quarter of the circle.
+    """
+    few, found = _TAIL * observed.sum(axis=(0, 2)), np.full(values.shape[1], np.nan)
+    for start in start_of(np.array([False, True])).tolist():
+        within = observed & (values >= start) & (values <= start + TURN)
+        first, last = values < start + TURN / 4, values > start + 3 * TURN / 4
+        outside, low, high = ((observed & cells).sum(axis=(0, 2)) for cells in (~within, first, last))
+        possible = (outside <= few) & (low > few) & (high > few)
+        kinds = [kind_of(values[:, place], within[:, place]) if possible[place] else None for place in range(len(few))]
+        found[are(kinds, Kind.ANGLE)] = start
+    return found
+
+
+def _usual_range(values: Doubles, observed: Bools) -> Range:
+    """Where the readings of each series usually lie, [g, C] each; infinite where too few show it.
+
+    Of a sensor that mostly repeats one value (rain), the readings that differ from it count.
+    """
+    least, most = np.full(values.shape[:2], -np.inf), np.full(values.shape[:2], np.inf)
+    for place in np.ndindex(*values.shape[:2]):
+        readings, tail = values[place][observed[place]], _TAIL
+        if len(readings) < _FEWEST:
+            continue
+        middle = float(np.median(readings))
+        if np.mean(readings == middle) > 0.5:
+            readings, tail = readings[readings != middle], _TAIL_OF_REPEATED
+        if len(readings) >= _FEWEST:
+            low, high = np.quantile(readings, (tail, 1.0 - tail))
+            low, high = min(low, middle), max(high, middle)
+            least[place], most[place] = low - _ROOM * (high - low), high + _ROOM * (high - low)
+    return least, most

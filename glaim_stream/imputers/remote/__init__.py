@@ -1,0 +1,1 @@
+"""The imputer that asks NVIDIA Triton, and the way to its server."""

@@ -1,0 +1,1 @@
+"""Commands of an operator: audit, completeness report, check, dead letters, explanations, learning a form."""

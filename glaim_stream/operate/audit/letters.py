@@ -1,0 +1,212 @@
+"""Dead letters and late readings, and the rule that everything that was rejected is among them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.core.readings import InputRecord, Readings
+from glaim_stream.decode.dead_letters import HEADER_PREFIX, RECEIPT_HEADER, Reject, positions_of
+from glaim_stream.operate.audit.keys import Ints
+from glaim_stream.operate.audit.model_columns import ModelColumns
+from glaim_stream.operate.audit.report import Finding, Offence
+from glaim_stream.operate.sorting import RUN_ROWS, Rows, SortedFile, count_below
+
+_MAX_POSITIONS = 1 << 24  # readings of one record: far above what fits into one
+_MOST_WAITING = 1 << 14
+_WHOLE = -(1 << 62)  # stands for all positions of a record
+_BY = ("partition", "offset")
+_NONE = np.empty(0, np.int64)
+_LETTER = np.dtype([("partition", "<i4"), ("offset", "<i8"), ("position", "<i8"), ("cause", "<i4")])
+
+
+class Letters:
+    """Dead letters of some records of a partition, sorted once: many portions of readings ask the same ones."""
+
+    def __init__(self, whole: Ints = _NONE, single: tuple[Ints, Ints] = (_NONE, _NONE)) -> None:
+        """Sort the letters.
+
+        Args:
+            whole: offsets of records that were rejected whole.
+            single: offsets and positions of readings.
+        """
+        self.whole = np.unique(whole)
+        self._places = np.unique(single[0] * _MAX_POSITIONS + single[1])
+
+    @property
+    def single(self) -> tuple[Ints, Ints]:
+        """Offsets and positions of the readings, ascending, each once."""
+        return self._places // _MAX_POSITIONS, self._places % _MAX_POSITIONS
+
+    def holds(self, offset: Ints, position: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """Where a reading is a dead letter, by its record or by itself; bool [n].
+
+        Args:
+            offset: of its record, int64 [n].
+            position: of the reading in the record, -1 for a whole record, integer [n].
+        """
+        return _among(offset, self.whole) | _among(offset * _MAX_POSITIONS + position, self._places)
+
+
+def _among(values: Ints, ordered: Ints) -> NDArray[np.bool_]:
+    """Where values are among ascending ones; bool [n]."""
+    if not len(ordered):
+        return np.zeros(len(values), np.bool_)
+    place = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
+    found: NDArray[np.bool_] = ordered[place] == values
+    return found
+
+
+class LetterFile:
+    """The dead letters of all partitions, sorted on disk."""
+
+    def __init__(
+        self, folder: Path, topic: str, judged: Mapping[int, range] | None = None, *, run_rows: int = RUN_ROWS
+    ) -> None:
+        """Begin a file.
+
+        Args:
+            folder: of the temporary files.
+            topic: letters of other topics are not added.
+            judged: for each partition the offsets whose letters are counted; None for all.
+            run_rows: letters that are sorted in memory.
+        """
+        self._topic, self._judged = topic, judged
+        self._file = SortedFile(folder, "dead letters", _LETTER, _BY, run_rows=run_rows)
+        self._causes: dict[str, int] = {}
+        self._waiting: list[tuple[int, int, int, int]] = []
+        self._blocks: Iterator[Rows] = iter(())
+        self._held: Rows = np.empty(0, _LETTER)
+        self.by_cause: dict[str, int] = {}
+        self.by_partition: dict[int, int] = {}
+
+    def add(self, record: InputRecord) -> bool:
+        """Add one dead letter; False when it is not a letter of the topic."""
+        texts = {name: value for name, value in record.headers if name.startswith(HEADER_PREFIX)}
+        if RECEIPT_HEADER in texts:
+            return True  # a receipt: names the letters that were sent back
+        try:
+            if texts[HEADER_PREFIX + "topic"].decode() != self._topic:
+                return False
+            partition = int(texts[HEADER_PREFIX + "partition"])
+            offset = int(texts[HEADER_PREFIX + "offset"])
+            cause = texts[HEADER_PREFIX + "cause"].decode()
+            positions = positions_of(record.headers)
+        except (KeyError, ValueError, AttributeError):  # a forged header may have no value
+            return False
+        if not (0 <= partition < 1 << 31 and 0 <= offset < 1 << 38):  # likewise
+            return False
+        code = self._causes.setdefault(cause, len(self._causes))
+        found = [_WHOLE] if positions is None else positions.tolist()
+        self._waiting += [(partition, offset, position, code) for position in found]
+        if len(self._waiting) > _MOST_WAITING:
+            self._flush()
+        return True
+
+    def close(self) -> None:
+        """Count the letters, each place once, and begin to read them; no more are added."""
+        self._flush()
+        causes: Counter[int] = Counter()
+        partitions: Counter[int] = Counter()
+        for block in _whole_records(self._file.blocks()):
+            # Of several letters of one place the last one counts.
+            order = np.lexsort((np.arange(len(block)), block["position"], block["offset"], block["partition"]))
+            place = block[order][["partition", "offset", "position"]]
+            last = order[np.append(place[1:] != place[:-1], True)[: len(order)]]
+            last = last[self._counted(block[last])]
+            causes.update(block["cause"][last].tolist())
+            partitions.update(block["partition"][last].tolist())
+        names = list(self._causes)
+        self.by_cause = {names[code]: count for code, count in sorted(causes.items())}
+        self.by_partition = dict(partitions)
+        self._blocks = self._file.blocks()
+
+    def between(self, partition: int, first: int, end: int) -> Letters:
+        """The letters of a partition's records `[first, end)`; calls go on where the one before ended, or later."""
+        parts = []
+        while True:
+            count = count_below(self._held, (partition, end), _BY)
+            skipped = min(count, count_below(self._held, (partition, first), _BY))
+            parts.append(self._held[skipped:count])
+            self._held = self._held[count:]
+            if len(self._held):
+                break
+            block = next(self._blocks, None)
+            if block is None:
+                break
+            self._held = block
+        found = np.concatenate(parts)
+        whole = found["position"] == _WHOLE
+        offset = found["offset"]
+        return Letters(offset[whole], (offset[~whole], found["position"][~whole]))
+
+    def _counted(self, letters: Rows) -> NDArray[np.bool_]:
+        if self._judged is None:
+            return np.ones(len(letters), np.bool_)
+        counted = np.zeros(len(letters), np.bool_)
+        for partition, offsets in self._judged.items():
+            inside = (letters["offset"] >= offsets.start) & (letters["offset"] < offsets.stop)
+            counted |= (letters["partition"] == partition) & inside
+        return counted
+
+    def _flush(self) -> None:
+        self._file.add(np.array(self._waiting, _LETTER))
+        self._waiting = []
+
+
+def missing_rejects(letters: Letters, rejects: Sequence[Reject], *, partition: int, examples: int) -> Finding:
+    """Every reject must be a letter.
+
+    Args:
+        letters: of the records.
+        rejects: what the decoder rejected of records below the commit.
+        partition: number of the partition.
+        examples: the most offences of a finding.
+    """
+    counts = np.array([reject.count for reject in rejects], np.int64)
+    offsets = np.repeat(np.array([reject.offset for reject in rejects], np.int64), counts)
+    positions = np.concatenate([np.empty(0, np.int64), *(reject.positions for reject in rejects)])
+    reject_of = np.repeat(np.arange(len(rejects)), counts)
+    lost = [rejects[number] for number in reject_of[~letters.holds(offsets, positions)].tolist()]
+    lost.sort(key=lambda reject: reject.offset)  # the decoder gives them by cause
+    return Finding(
+        len(lost),
+        [
+            Offence(partition, offset=reject.offset, detail=f"{reject.cause.value}: {reject.detail}")
+            for reject in lost[:examples]
+        ],
+    )
+
+
+def missing_late(too_late: Readings, *, partition: int, columns: ModelColumns, examples: int) -> Finding:
+    """Readings that came too late and are not among the letters.
+
+    Args:
+        too_late: readings below the commit that are older than the window, without those that are letters.
+        partition: number of the partition.
+        columns: the catalogue.
+        examples: the most offences of a finding.
+    """
+    offences = []
+    for row in range(min(len(too_late), examples)):
+        group, sensor = columns.names(int(too_late.group[row]), int(too_late.sensor[row]))
+        event_time_ms, offset = int(too_late.event_time_ms[row]), int(too_late.offset[row])
+        offences.append(Offence(partition, group, sensor, event_time_ms, offset, detail="too late for its window"))
+    return Finding(len(too_late), offences)
+
+
+def _whole_records(blocks: Iterator[Rows]) -> Iterator[Rows]:
+    """Cut blocks so that none ends within the letters of one record."""
+    held: Rows = np.empty(0, _LETTER)
+    for block in blocks:
+        rows = np.concatenate([held, block])
+        of_record = rows[["partition", "offset"]]
+        begin = int(np.flatnonzero(of_record == of_record[-1])[0])
+        yield rows[:begin]
+        held = rows[begin:]
+    yield held

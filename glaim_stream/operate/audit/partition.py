@@ -1,0 +1,290 @@
+"""One partition's input held against its output, by other logic than the worker's windows.
+
+The worker walks through time with ring buffers. Here input and output are sorted by group and step, on disk, and each
+rule is a comparison of columns: two ways to the same truth, of which one is short enough to be believed. The sorted
+tables are cut at the same places (`chunks`), so that memory holds one chunk, however long the topics are. What a rule
+has to remember from chunk to chunk belongs to one group: its last readings, and the intervals of its slow sensors.
+
+Two offsets decide what is judged. Everything below the group's commit must have its rows; what lies at or after it is
+`pending`. Event time up to the commit, less the allowed lateness, closes steps; what is not closed is `open`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from glaim_stream.core.readings import Readings
+from glaim_stream.decode.dead_letters import Reject
+from glaim_stream.operate.audit.arrivals import ArrivalClock, Arrivals, arrivals_of
+from glaim_stream.operate.audit.chunks import BY, CHUNK_ROWS, Bounds, chunks
+from glaim_stream.operate.audit.commits import Commit, check_commit, needed_by_windows
+from glaim_stream.operate.audit.duplicates import check_duplicates, note_fallbacks
+from glaim_stream.operate.audit.expected import Expected, RangeStart, expected_rows, surely_whole
+from glaim_stream.operate.audit.holes import Speakers, check_finals, check_silence, last_speakers, slow_sensors_heard
+from glaim_stream.operate.audit.judged_steps import JudgedSteps
+from glaim_stream.operate.audit.keys import Ints, Keys, distinct, is_among
+from glaim_stream.operate.audit.letters import Letters, missing_late, missing_rejects
+from glaim_stream.operate.audit.model_columns import ModelColumns
+from glaim_stream.operate.audit.outages import JudgedGroups, OutageEvent, Spoken, check_outages, expected_outages
+from glaim_stream.operate.audit.output_rows import OutputRows
+from glaim_stream.operate.audit.report import Finding, Findings, Offence
+from glaim_stream.operate.audit.step_set import StepSet
+from glaim_stream.operate.audit.tables import (
+    OUTAGE,
+    READING,
+    ROW,
+    packed_readings,
+    packed_rows,
+    unpacked_readings,
+    unpacked_rows,
+)
+from glaim_stream.operate.audit.values import check_invented, check_presence, check_values
+from glaim_stream.operate.sorting import RUN_ROWS, Rows, SortedFile
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is known of a partition before it is read."""
+
+    partition: int
+    begin: int  # lowest offset that is read
+    end: int  # the offset after the last one that is read
+    complete: bool  # no reading of a step that is judged lies before `begin`
+    commit: Commit | None
+    judged: JudgedSteps
+    judged_records: range  # offsets whose rejected readings are judged
+    judge_until: int | None = None  # only keys with a reading below this offset are judged
+
+    @property
+    def committed(self) -> int:
+        """The offset below which everything is judged."""
+        return self.end if self.commit is None else self.commit.offset
+
+
+@dataclass(slots=True)
+class _Carried:
+    """What a chunk leaves to the next one, of the group that goes on there."""
+
+    speakers: Speakers
+    heard_cell: Ints  # slow sensors whose interval ends in a later chunk, and its last step
+    heard_step: Ints
+    spoken: Spoken
+
+    @classmethod
+    def nothing(cls) -> _Carried:
+        """Before the first chunk."""
+        none = np.empty(0, np.int64)
+        return cls(Speakers.none(), none, none, Spoken(none, none))
+
+
+class PartitionAudit:
+    """The audit of one partition: takes readings in order of arrival, rows and outages, and finds what is wrong.
+
+    Memory does not grow with their number: it holds one run while they are sorted and one chunk while they are judged.
+    What stays is one number for each group, and a bit for each step at which a fallback made a row.
+    """
+
+    def __init__(
+        self,
+        given: Given,
+        columns: ModelColumns,
+        folder: Path,
+        *,
+        examples: int = 5,
+        run_rows: int = RUN_ROWS,
+        chunk_rows: int = CHUNK_ROWS,
+    ) -> None:
+        self._given, self._columns = given, columns
+        self._examples, self._chunk_rows = examples, chunk_rows
+        self._readings, self._rows, self._outages = (
+            SortedFile(folder, name, dtype, BY, run_rows=run_rows)
+            for name, dtype in (("readings", READING), ("rows", ROW), ("outages", OUTAGE))
+        )
+        self._clock = ArrivalClock(columns, given.committed)
+        self._fallbacks = [StepSet() for _ in columns.step_ms]
+        self._judged_groups = JudgedGroups()
+        self._kinds: dict[str, int] = {}
+        self._start = RangeStart()
+        self._lost, self._too_late = Finding(0), Finding(0)
+        self._needed: int | None = None
+        self._found = Findings(dict.fromkeys(("readings", "dropouts", "rejected", "dead_letters"), 0))
+        self._carried = _Carried.nothing()
+
+    def add_input(self, readings: Readings, rejects: Sequence[Reject], letters: Letters) -> None:
+        """Take the readings and the rejects of the next records, in order of arrival; `letters` holds theirs."""
+        given, columns, counts = self._given, self._columns, self._found.counts
+        step = readings.event_time_ms // columns.step_ms[readings.model]
+        judged = given.judged.holds(step, readings.model)
+        counts["readings"] += int(judged.sum())
+        counts["dropouts"] += int(np.isnan(readings.value[judged]).sum())
+        rejects = [reject for reject in rejects if reject.offset in given.judged_records]
+        counts["rejected"] += sum(reject.count for reject in rejects)
+        below = [reject for reject in rejects if reject.offset < given.committed]
+        self._extend(self._lost, missing_rejects(letters, below, partition=given.partition, examples=self._examples))
+
+        lettered = letters.holds(readings.offset, readings.position)
+        taken = readings.where(~lettered)
+        open_from = np.zeros(len(readings), np.int64)
+        open_from[~lettered] = self._clock.open_from(taken)
+        arrivals = arrivals_of(taken, open_from[~lettered], self._clock.closed_at_commit, given.committed, columns)
+        self._judged_groups.add(arrivals)
+        self._start.add(taken)
+        records = given.judged_records
+        late = arrivals.too_late & arrivals.committed
+        late &= (taken.offset >= records.start) & (taken.offset < records.stop)
+        self._extend(
+            self._too_late,
+            missing_late(taken.where(late), partition=given.partition, columns=columns, examples=self._examples),
+        )
+        self._readings.add(packed_readings(readings, step, open_from, lettered))
+
+    def add_rows(self, rows: OutputRows) -> None:
+        """Take the next output rows in the order of the topic."""
+        note_fallbacks(rows, self._fallbacks)
+        self._rows.add(packed_rows(rows.where(self._given.judged.holds(rows.step, rows.model))))
+
+    def add_outages(self, events: Iterable[OutageEvent]) -> None:
+        """Take events of the outage topic."""
+        model, step_ms = self._columns.model_of_group(), self._columns.step_ms
+        table = np.array(
+            [
+                (each.group, each.ts_ms // int(step_ms[model[each.group]]), each.ts_ms, self._kind(each.kind))
+                for each in events
+            ],
+            OUTAGE,
+        )
+        if len(table):
+            self._outages.add(table[self._given.judged.holds(table["step"], model[table["group"]])])
+
+    def findings(self, *, dead_letters: int, outages_known: bool) -> Findings:
+        """Apply every rule; of each problem at most `examples` offences are kept.
+
+        Args:
+            dead_letters: how many there are of the partition.
+            outages_known: the outage topic is there and whole.
+        """
+        given = self._given
+        self._found.counts["dead_letters"] = dead_letters
+        judged_groups = self._judged_groups.codes if outages_known and self._outages_can_be_judged else None
+        for bounds, tables in chunks([self._readings, self._rows, self._outages], rows=self._chunk_rows):
+            self._add(self._judge(bounds, tables, judged_groups))
+        self._extend(self._lost, self._too_late)
+        self._found.problems["missing_dead_letters"] = self._lost
+        if given.commit is not None:
+            self._found.add(check_commit(given.commit, self._needed, partition=given.partition, end=given.end))
+        return self._found
+
+    @property
+    def _outages_can_be_judged(self) -> bool:
+        return self._given.complete and self._given.judge_until is None
+
+    def _judge(self, bounds: Bounds, tables: Sequence[Rows], judged_groups: Ints | None) -> Findings:
+        """Apply the rules to one chunk."""
+        given, columns, carried = self._given, self._columns, self._carried
+        closed = self._clock.closed_at_commit
+        arrivals, letters = unpacked_readings(tables[0], closed, given.committed, columns)
+        rows = unpacked_rows(tables[1], columns)
+        letter_step = letters.event_time_ms // columns.step_ms[letters.model]
+        keys = Keys.over(
+            given.partition, columns, arrivals.step, rows.step, letter_step, carried.speakers.step, carried.heard_step
+        )
+        row_key = keys.of(rows.group, rows.sensor, rows.step)
+        letter_key = distinct(keys.of(letters.group, letters.sensor, letter_step))
+        demanding = arrivals.where(given.judged.holds(arrivals.step, arrivals.readings.model))
+        expected = expected_rows(demanding, keys)
+        heard = distinct(
+            np.append(
+                carried.heard_cell * keys.span + (carried.heard_step - keys.base), slow_sensors_heard(arrivals, keys)
+            )
+        )
+        self._note_needed(arrivals)
+
+        found = self._judge_values(expected, letter_key, rows, row_key, keys)
+        found.problems["holes_not_final"] = check_finals(heard, closed, rows, row_key, keys, examples=self._examples)
+        found.add(check_duplicates(expected, rows, row_key, keys, fallbacks=self._fallbacks, examples=self._examples))
+        found.add(
+            check_silence(
+                expected, carried.speakers, np.minimum(closed, given.judged.end), row_key, keys,
+                bounds=bounds, committed=given.committed, examples=self._examples,
+            )
+        )  # fmt: skip
+        if given.complete:
+            read = distinct(
+                np.append(keys.of(arrivals.readings.group, arrivals.readings.sensor, arrivals.step), letter_key)
+            )
+            found.problems["invented"] = check_invented(read, rows, row_key, keys, examples=self._examples)
+        spoken = carried.spoken
+        if judged_groups is not None:
+            spoken = Spoken.of(arrivals, judged_groups, carried.spoken)
+            due = expected_outages(spoken, closed, columns, bounds=bounds, judged=given.judged)
+            found.add(
+                check_outages(
+                    self._announced(tables[2]), due, judged_groups, columns,
+                    partition=given.partition, all_committed=given.committed == given.end, examples=self._examples,
+                )
+            )  # fmt: skip
+
+        group, step = bounds.upper
+        goes_on = (keys.cell(heard) // columns.width == group) & (keys.step(heard) >= step)
+        self._carried = _Carried(
+            last_speakers(expected, carried.speakers, keys, group=group, committed=given.committed),
+            keys.cell(heard)[goes_on],
+            keys.step(heard)[goes_on],
+            spoken.last_of(group),
+        )
+        return found
+
+    def _judge_values(
+        self, expected: Expected, letter_key: Ints, rows: OutputRows, row_key: Ints, keys: Keys
+    ) -> Findings:
+        """The rules of observed rows."""
+        given = self._given
+        found = is_among(expected.key, distinct(row_key[rows.observed]))
+        judged = np.ones(len(found), np.bool_)
+        if given.judge_until is not None:
+            judged = expected.first_offset < given.judge_until
+        closed = keys.step(expected.key) < self._clock.closed_at_commit[keys.model(expected.key)]
+        comparable = judged & found & (expected.last_offset < given.committed)
+        comparable &= surely_whole(expected, None if given.complete else self._start.newest_ms, keys)
+        # The windows may have taken some of the readings that became letters.
+        comparable &= ~is_among(expected.key, letter_key)
+        findings = check_presence(
+            expected, found, judged, closed, keys, committed=given.committed, examples=self._examples
+        )
+        findings.problems["wrong"] = check_values(expected, comparable, rows, row_key, keys, examples=self._examples)
+        return findings
+
+    def _note_needed(self, arrivals: Arrivals) -> None:
+        needed = needed_by_windows(arrivals, self._columns)
+        if needed is not None:
+            self._needed = needed if self._needed is None else min(self._needed, needed)
+
+    def _kind(self, kind: str) -> int:
+        return self._kinds.setdefault(kind, len(self._kinds))
+
+    def _announced(self, table: Rows) -> set[OutageEvent]:
+        kinds = list(self._kinds)
+        return {OutageEvent(ts_ms, group, kinds[kind]) for group, _, ts_ms, kind in table.tolist()}
+
+    def _add(self, found: Findings) -> None:
+        """Add the findings of a chunk; the examples that are kept are the first of all chunks in the rule's order."""
+        self._found.add(found)
+        for name, finding in self._found.problems.items():
+            rank = self._by_time if name.startswith("outages_") else self._by_sensor
+            finding.first = sorted(finding.first, key=rank)[: self._examples]
+
+    def _extend(self, whole: Finding, finding: Finding) -> None:
+        whole.count += finding.count
+        whole.first = (whole.first + finding.first)[: self._examples]
+
+    def _by_sensor(self, offence: Offence) -> tuple[int, int, int]:
+        group = self._columns.index.group(offence.group or "")
+        model = int(self._columns.model_of_group()[group])
+        return group, self._columns.sensor_row(model, offence.sensor or ""), offence.ts_ms or 0
+
+    def _by_time(self, offence: Offence) -> tuple[int, int]:
+        return offence.ts_ms or 0, self._columns.index.group(offence.group or "")

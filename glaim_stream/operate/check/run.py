@@ -1,0 +1,41 @@
+"""Runs all checks, or those of some subjects."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from glaim_stream.core.contract import Contract
+from glaim_stream.core.settings import Settings
+from glaim_stream.operate.check.broker import kafka_findings
+from glaim_stream.operate.check.findings import Finding, Outcome, Subject
+from glaim_stream.operate.check.metrics_port import metrics_findings
+from glaim_stream.operate.check.models import answer_findings, catalogue_findings, contract_findings, form_findings
+from glaim_stream.windows.history import history_ms
+
+
+async def check(settings: Settings, subjects: Collection[Subject] = ()) -> list[Finding]:
+    """Check what a worker with these settings needs; all subjects when none is named.
+
+    The catalogue is always read, because the other checks depend on it. Its findings are returned where it is among the
+    subjects, and its failures also where they prevent the check of Triton.
+    """
+    wanted = set(subjects) or set(Subject)
+    findings, catalogue = catalogue_findings(settings)
+    contracts: dict[str, Contract] = {}
+    if catalogue is not None:
+        more, contracts = contract_findings(settings, catalogue)
+        findings += [*more, *form_findings(settings, catalogue)]
+    if Subject.CATALOGUE not in wanted:
+        findings = [finding for finding in findings if finding.outcome is Outcome.FAILED and Subject.TRITON in wanted]
+    if Subject.KAFKA in wanted:
+        findings += kafka_findings(
+            settings,
+            None
+            if catalogue is None
+            else history_ms(catalogue, scored=settings.remembers, judged=settings.judged, quality=settings.quality),
+        )
+    if Subject.TRITON in wanted:
+        findings += await answer_findings(settings, contracts)
+    if Subject.METRICS in wanted:
+        findings += metrics_findings(settings)
+    return findings

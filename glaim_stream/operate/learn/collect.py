@@ -1,0 +1,177 @@
+"""Collects the readings of one model: decoded as by the worker, and counted where they must not be learned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import repeat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.core.budget import Budget
+from glaim_stream.core.catalogue import Catalogue
+from glaim_stream.core.errors import ModelError
+from glaim_stream.core.readings import InputRecord, Readings
+from glaim_stream.core.step_means import mean_of_each
+from glaim_stream.core.stray_times import stray_times
+from glaim_stream.core.vocabulary import Quality
+from glaim_stream.decode.decoder import Decoder
+from glaim_stream.decode.groups import GroupIndex
+from glaim_stream.form.series import Series
+from glaim_stream.health.doubtful_series import doubtful_cells
+from glaim_stream.health.series import Series as HealthSeries
+from glaim_stream.operate.learn.stuck import stuck_cells
+
+# What stray times leave may still be long: gridding takes up to 100 bytes a reading, so 1 GB here.
+MOST_CELLS = 10_000_000
+MOST_READINGS = 20_000_000  # of which each takes 25 bytes until they are gridded
+
+_MOST_GROUPS = 2**31
+
+Ints = NDArray[np.int64]
+_Columns = tuple[Ints, Ints, NDArray[np.float64], NDArray[np.bool_]]  # cells, times, values, doubtful
+
+
+class Collector:
+    """The readings of one model's groups, record by record, and then as series.
+
+    left_out: number of readings, or of cells of the series, that are not learned, by reason.
+    from_table: whether the readings are those of a table. It may have been resampled, so even stamps in it say nothing
+        about the clocks of the sensors; those of messages do.
+    groups: once `series` was called, the readings by group, also those that stand apart and those of stuck sensors:
+        the detectors of sensor health see them too.
+    """
+
+    def __init__(self, catalogue: Catalogue, model: str, budget: Budget, *, most: int = MOST_READINGS) -> None:
+        """Start empty.
+
+        Args:
+            catalogue: models and groups.
+            model: name of a model of the catalogue.
+            budget: limits of a record and of what is decoded at once.
+            most: readings that are kept; with more, the readings of every second group are dropped, until one is left.
+        """
+        self._groups = GroupIndex(catalogue)
+        self._decoder = Decoder(self._groups, budget)
+        self._place = [each.name for each in catalogue.models].index(model)
+        self._model = catalogue.models[self._place]
+        self._judged = np.array([sensor.plausibility for sensor in self._model.sensors])
+        self._columns: list[_Columns] = []
+        self._most, self._kept = most, 0
+        self._every, self._first = 1, -1  # one group in so many is kept, among them this one
+        self.from_table = False
+        self.left_out: Counter[str] = Counter()
+        self.readings = 0
+        self.groups: list[HealthSeries] = []
+
+    def add(self, records: Sequence[InputRecord], *, now_ms: int) -> None:
+        """Decode records of the input topic, in the order of their arrival.
+
+        Args:
+            records: of one partition.
+            now_ms: wall clock.
+        """
+        for decoded in self._decoder.decode_parts(records, now_ms=now_ms):
+            for reject in decoded.rejects:
+                self.left_out[f"rejected: {reject.cause.value}"] += reject.count
+            self._keep(decoded.readings)
+
+    def _keep(self, readings: Readings) -> None:
+        own = readings.model == self._place
+        good = np.isfinite(readings.value)
+        self._count("of other models", (~own).sum())
+        self._count("bad or without a value", (own & ~good).sum())
+        kept = readings.where(own & good)
+        if len(kept):
+            cell = kept.group.astype(np.int64) * len(self._model.sensors) + kept.sensor
+            if self._first < 0:
+                self._first = int(kept.group[0])
+            self._add((cell, kept.event_time_ms, kept.value, kept.quality != Quality.GOOD))
+            while self._kept > self._most and self._every < _MOST_GROUPS:
+                self._every *= 2
+                columns, self._columns, self._kept = self._columns, [], 0
+                for column in columns:
+                    self._add(column)
+
+    def _add(self, columns: _Columns) -> None:
+        """Keep the readings of the groups that are learned."""
+        mine = (columns[0] // len(self._model.sensors) - self._first) % self._every == 0
+        self._count("of groups beyond the memory", (~mine).sum())
+        cell, time_ms, value, doubtful = columns
+        self._columns.append((cell[mine], time_ms[mine], value[mine], doubtful[mine]))
+        self._kept += int(mine.sum())
+
+    def series(self) -> Series:
+        """Grid the readings to the model's steps; cells are filled by the model's bucket rule.
+
+        Raises:
+            ModelError: there are no readings.
+        """
+        if not self._columns:
+            raise ModelError(f"expected readings of the groups of {self._model.name}, found none")
+        cell, time_ms, value, doubtful = (np.concatenate(column) for column in zip(*self._columns, strict=True))
+        self._columns.clear()
+        order = np.lexsort((time_ms, cell))  # stable: of two readings of one time the later one comes later
+        cell, time_ms, value, doubtful = cell[order], time_ms[order], value[order], doubtful[order]
+        again = np.zeros(len(cell), np.bool_)
+        again[:-1] = (cell[1:] == cell[:-1]) & (time_ms[1:] == time_ms[:-1])
+        self._count("duplicates", again.sum())
+        self._count("of uncertain quality", (doubtful & ~again).sum())
+        stray = stray_times(time_ms)
+        self._count("with times far from all others", (stray & ~again & ~doubtful).sum())
+        kept = ~again & ~doubtful & ~stray
+        cell, time_ms, value = cell[kept], time_ms[kept], value[kept]
+        if not len(cell):
+            raise ModelError(f"expected readings of good quality of {self._model.name}, found none")
+        return self._gridded(cell, time_ms, value)
+
+    def _gridded(self, cell: Ints, time_ms: Ints, value: NDArray[np.float64]) -> Series:
+        sensors, step_ms = len(self._model.sensors), self._model.step_ms
+        step, after_ms = np.divmod(time_ms, step_ms)
+        stamps_known = not self.from_table or not _even(cell, step, after_ms)
+        groups, group = np.unique(cell // sensors, return_inverse=True)
+        last = int(step.max())
+        first = max(int(step.min()), last + 1 - MOST_CELLS // (len(groups) * sensors))
+        recent = step >= first
+        self._count("older than the rows that fit the memory", (~recent).sum())
+        self.readings = int(recent.sum())
+        shape = (len(groups), sensors, last + 1 - first)
+        flat = ((group * sensors + cell % sensors) * shape[2] + step - first)[recent]
+        value = value[recent]
+        values, count = np.zeros(shape), np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
+        if self._model.bucket == "mean":
+            directions = self._model.directions
+            turned = None if directions is None else directions[cell[recent] % sensors]
+            values.reshape(-1)[flat] = mean_of_each(value, flat, count.size, turned)
+        else:
+            values.reshape(-1)[flat] = value  # numpy keeps the last of repeated assignments, which is the latest
+        observed = count > 0
+        offset = np.zeros(shape) if stamps_known else None
+        if offset is not None:
+            offset.reshape(-1)[flat] = after_ms[recent] / step_ms
+        names = [self._groups.names[code] for code in groups.tolist()]
+        offsets = repeat(None, len(names)) if offset is None else offset
+        self.groups = [
+            HealthSeries(name, first, step_ms, *rest)
+            for name, *rest in zip(names, values, observed, offsets, strict=True)
+        ]
+        observed = observed.copy()
+        doubted = doubtful_cells(values, observed, self._judged)
+        self._count("that stand apart from the others", doubted.sum())
+        observed &= ~doubted
+        stuck = stuck_cells(values, observed)
+        self._count("of stuck sensors", stuck.sum())
+        observed &= ~stuck
+        return Series(np.where(observed, values, 0.0), observed, first * step_ms, step_ms)
+
+    def _count(self, reason: str, number: int | np.integer) -> None:
+        if number:
+            self.left_out[reason] += int(number)
+
+
+def _even(cell: Ints, step: Ints, after_ms: Ints) -> bool:
+    """Whether the last reading of each step has the same place in it, for each cell; sorted by cell and time."""
+    last = np.append((cell[1:] != cell[:-1]) | (step[1:] != step[:-1]), True)
+    cell, after_ms = cell[last], after_ms[last]
+    return not ((after_ms[1:] != after_ms[:-1]) & (cell[1:] == cell[:-1])).any()

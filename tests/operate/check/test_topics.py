@@ -1,0 +1,190 @@
+"""Findings on topics, for each fact that a broker may report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from glaim_stream.core.settings import Settings
+from glaim_stream.operate.check.findings import Outcome
+from glaim_stream.operate.check.topics import TopicFacts, topic_findings
+
+SPAN_MS = 1_000_000
+GOOD_CONFIG = {
+    "message.timestamp.type": "LogAppendTime",
+    "cleanup.policy": "delete",
+    "retention.ms": str(SPAN_MS),
+    "retention.bytes": "-1",
+    "max.message.bytes": "1048588",
+    "min.insync.replicas": "2",
+}
+GOOD = TopicFacts(partitions=4, replicas=3, operations=frozenset({"READ", "WRITE", "DESCRIBE"}), config=GOOD_CONFIG)
+SETTINGS = Settings(health_topic="sensor-health")
+INPUT, OUTPUT, LETTERS, LATE, OUTAGES, HEALTH = SETTINGS.topics
+
+
+def configured(**changes: str) -> TopicFacts:
+    given = {name.replace("_", "."): value for name, value in changes.items()}
+    return replace(GOOD, config=GOOD_CONFIG | given)
+
+
+def findings(**changed: TopicFacts) -> list[tuple[Outcome, str]]:
+    """Findings that are not ok when only these topics differ from good ones."""
+    names = {"source": INPUT, "output": OUTPUT, "letters": LETTERS, "late": LATE, "outages": OUTAGES, "health": HEALTH}
+    facts = dict.fromkeys(SETTINGS.topics, GOOD) | {names[name]: found for name, found in changed.items()}
+    found = topic_findings(SETTINGS, facts, SPAN_MS)
+    return [(finding.outcome, str(finding)) for finding in found if finding.outcome is not Outcome.OK]
+
+
+def test_good_topics_are_one_line_each() -> None:
+    findings = topic_findings(SETTINGS, dict.fromkeys(SETTINGS.topics, GOOD), SPAN_MS)
+    assert [str(finding) for finding in findings] == [f"topic {name}: 4 partitions" for name in SETTINGS.topics]
+
+
+def test_a_page_that_may_not_read_the_events_of_other_workers_is_a_warning() -> None:
+    facts = dict.fromkeys(SETTINGS.topics, GOOD) | {HEALTH: replace(GOOD, operations=frozenset({"WRITE"}))}
+    paged = SETTINGS.model_copy(update={"page_port": 9465})
+    for settings, expected in ((SETTINGS, []), (paged, ["this user to have READ, so that the page shows"])):
+        found = [each for each in topic_findings(settings, facts, SPAN_MS) if each.outcome is not Outcome.OK]
+        assert [each.outcome for each in found] == [Outcome.WARNING] * len(expected)
+        assert all(text in str(each) for text, each in zip(expected, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("topic", "facts", "outcome", "fragments"),
+    [
+        ("output", TopicFacts(absent=True), Outcome.WARNING, ["it to be there", "4 partitions", "1 replicas"]),
+        (
+            "source",
+            TopicFacts(error="TopicAuthorizationFailedError"),
+            Outcome.FAILED,
+            ["describe", "TopicAuthorizationFailedError"],
+        ),
+        ("source", replace(GOOD, operations=frozenset({"DESCRIBE"})), Outcome.FAILED, ["to have READ", "DESCRIBE"]),
+        ("output", replace(GOOD, operations=frozenset({"READ"})), Outcome.FAILED, ["to have WRITE", "found READ"]),
+        ("late", replace(GOOD, operations=frozenset()), Outcome.FAILED, ["to have WRITE", "found nothing"]),
+        ("letters", replace(GOOD, leaderless=2), Outcome.FAILED, ["a leader", "none for 2 of 4"]),
+        ("output", replace(GOOD, partitions=3), Outcome.FAILED, [f"the 4 partitions of {INPUT}", "found 3"]),
+        ("outages", replace(GOOD, partitions=1), Outcome.FAILED, [f"the 4 partitions of {INPUT}", "found 1"]),
+        (
+            "output",
+            replace(GOOD, partitions=3, operations=frozenset({"WRITE", "ALTER"})),
+            Outcome.WARNING,
+            [f"the 4 partitions of {INPUT}", "found 3: a worker adds the others"],
+        ),
+        ("outages", replace(GOOD, partitions=3, operations=None), Outcome.WARNING, ["a worker adds the others"]),
+        ("output", replace(GOOD, partitions=6), Outcome.WARNING, ["found 6", "stay empty"]),
+        ("output", replace(GOOD, config={}), Outcome.WARNING, ["DESCRIBE_CONFIGS"]),
+        ("source", configured(message_timestamp_type="CreateTime"), Outcome.WARNING, ["LogAppendTime", "CreateTime"]),
+        ("source", configured(cleanup_policy="compact,delete"), Outcome.FAILED, ["compact,delete", "newest record"]),
+        ("source", configured(retention_ms=str(SPAN_MS - 1)), Outcome.WARNING, [f"at least {SPAN_MS}", "999999"]),
+        ("source", configured(retention_bytes="1000"), Outcome.WARNING, ["retention.bytes", "1000 bytes"]),
+        ("output", configured(cleanup_policy="compact"), Outcome.FAILED, ["without a key"]),
+        ("letters", configured(min_insync_replicas="4"), Outcome.FAILED, ["4 replicas", "found 3", "acknowledged"]),
+        ("source", configured(min_insync_replicas="4"), Outcome.FAILED, ["4 replicas", "found 3", "acknowledged"]),
+        ("source", configured(min_insync_replicas="1"), Outcome.WARNING, ["of at least 2", "found 1 of 3 replicas"]),
+        ("outages", configured(min_insync_replicas="3"), Outcome.WARNING, ["below its 3 replicas", "broker is away"]),
+        (
+            "late",
+            configured(unclean_leader_election_enable="true"),
+            Outcome.WARNING,
+            ["unclean.leader.election.enable false", "lags may become leader"],
+        ),
+        ("output", configured(max_message_bytes="500000"), Outcome.WARNING, ["1000000", "500000", "halves"]),
+        ("late", configured(max_message_bytes="500000"), Outcome.WARNING, ["1048588", "500000", "only the beginning"]),
+    ],
+)  # fmt: skip
+def test_each_problem_is_one_sentence(topic: str, facts: TopicFacts, outcome: Outcome, fragments: list[str]) -> None:
+    ((found, sentence),) = findings(**{topic: facts})
+    assert found is outcome
+    for fragment in fragments:
+        assert fragment in sentence
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        replace(GOOD, operations=None),  # an old broker does not report it
+        configured(retention_ms="-1"),
+        configured(cleanup_policy="delete"),
+    ],
+)
+def test_unlimited_or_unknown_is_no_problem(facts: TopicFacts) -> None:
+    assert findings(source=facts) == []
+
+
+@pytest.mark.parametrize(
+    ("topic", "facts"),
+    [
+        ("output", replace(configured(min_insync_replicas="2"), replicas=3)),
+        ("output", configured(max_message_bytes=str(SETTINGS.max_message_bytes))),
+        ("late", configured(max_message_bytes="1048588")),  # as large as in the input
+        ("letters", replace(GOOD, partitions=1)),  # letters may go to any partition
+        (
+            "output",
+            replace(GOOD, config={name: GOOD_CONFIG[name] for name in ("max.message.bytes", "min.insync.replicas")}),
+        ),
+    ],
+)
+def test_a_configuration_that_just_suffices_is_no_problem(topic: str, facts: TopicFacts) -> None:
+    assert findings(**{topic: facts}) == []
+
+
+def test_retention_without_limits_may_be_absent() -> None:
+    assert findings(source=replace(GOOD, config={
+        "message.timestamp.type": "LogAppendTime", "max.message.bytes": "1", "min.insync.replicas": "2"
+    })) == []  # fmt: skip
+
+
+def test_an_input_that_cannot_be_described_does_not_affect_the_others() -> None:
+    (failure,) = findings(source=TopicFacts(error="X", partitions=9))
+    assert failure[0] is Outcome.FAILED
+    assert not TopicFacts(error="X").usable
+    assert not TopicFacts(absent=True).usable
+    assert TopicFacts().usable
+
+
+def test_the_outage_topic_may_be_compacted_since_its_events_have_keys() -> None:
+    assert findings(outages=configured(cleanup_policy="compact")) == []
+
+
+def test_without_an_input_topic_other_partition_counts_are_not_checked() -> None:
+    assert [outcome for outcome, _ in findings(source=TopicFacts(absent=True))] == [Outcome.WARNING]
+
+
+def test_a_single_replica_is_a_choice_and_no_finding() -> None:
+    alone = replace(configured(min_insync_replicas="1"), replicas=1)
+    assert findings(source=alone, output=alone) == []
+
+
+def test_defaults_that_a_broker_does_not_name_are_those_of_kafka() -> None:
+    bare = replace(GOOD, replicas=1, config={name: GOOD_CONFIG[name] for name in GOOD_CONFIG if "insync" not in name})
+    assert findings(late=bare) == []
+
+
+QUALITY = Settings(quality_topic="quality")
+
+
+def quality_findings(facts: TopicFacts) -> list[tuple[Outcome, str]]:
+    of_topics = dict.fromkeys(QUALITY.topics, GOOD) | {"quality": facts}
+    found = topic_findings(QUALITY, of_topics, SPAN_MS)
+    return [(finding.outcome, str(finding)) for finding in found if finding.outcome is not Outcome.OK]
+
+
+def test_the_topic_of_live_accuracy_is_compacted_and_read_as_well_as_written() -> None:
+    compacted = configured(cleanup_policy="compact")
+    assert quality_findings(compacted) == []
+    ((outcome, sentence),) = quality_findings(GOOD)
+    assert (outcome, "expected cleanup.policy compact" in sentence) == (Outcome.WARNING, True)
+    for operation in ("READ", "WRITE"):
+        ((outcome, sentence),) = quality_findings(replace(compacted, operations=frozenset({operation})))
+        missing = "WRITE" if operation == "READ" else "READ"
+        assert (outcome, f"to have {missing}" in sentence) == (Outcome.FAILED, True)
+    ((outcome, sentence),) = quality_findings(replace(compacted, partitions=1))
+    assert (outcome, "the 4 partitions" in sentence) == (Outcome.FAILED, True)
+
+
+def test_without_probes_there_is_no_topic_of_live_accuracy() -> None:
+    for more in ({"imputer": "interpolation"}, {"score_share": 0.0}):
+        assert "quality" not in Settings(quality_topic="quality", **more).topics  # type: ignore[arg-type]
