@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -19,8 +17,8 @@ from deploy.demo.grid import Grid, Layer, Outcome
 from deploy.demo.measure import Measured
 from deploy.demo.report import page
 from deploy.demo.scenario import Scenario, plant
-from deploy.demo.score import CONTENDERS, Score, gain_percent, score
-from deploy.demo.summary import Summary, show, write
+from deploy.demo.score import gain_percent, score
+from deploy.demo.summary import Summary, write
 from glaim_stream.output.records import Method
 from tests.chromium import look
 
@@ -118,27 +116,17 @@ def html(summary: Summary, measured: Measured, scenario: Scenario) -> str:
     return page(summary, measured, scenario)
 
 
-def test_page_is_well_formed_and_has_its_sections(html: str) -> None:
+def test_page_is_well_formed_and_loads_nothing_from_elsewhere(html: str) -> None:
     parser = Balanced()
     parser.feed(html)
     assert parser.open == []
     assert {"way", "sensors", "errors"} <= set(parser.ids)
     assert parser.tags.count("figure") == panels.MOST_PANELS + 1
-    assert "table" in parser.tags
-
-
-def test_page_loads_nothing_from_elsewhere(html: str) -> None:
-    parser = Balanced()
-    parser.feed(html)
+    assert "nan" not in " ".join(re.findall(r' (?:d|points|x|y|height|width)="([^"]*)"', html)).lower()
     assert parser.resources == []
     assert not {"script", "link", "img", "iframe", "object"} & set(parser.tags)
     assert not re.search(r"https?://|//[a-z]+\.|@import|url\(", html)
     assert len(html) < 3_000_000
-
-
-def test_page_draws_observed_hidden_and_imputed_values(html: str) -> None:
-    for kind in ("observed", "filled", "band", "truth", "straight", *(f"bar {name}" for name in CONTENDERS)):
-        assert f'class="{kind}"' in html, kind
 
 
 def test_names_from_the_data_are_escaped(html: str) -> None:
@@ -147,33 +135,8 @@ def test_names_from_the_data_are_escaped(html: str) -> None:
     assert "<fast>" not in html
 
 
-def test_page_has_a_light_and_a_dark_scheme(html: str) -> None:
-    assert "prefers-color-scheme: dark" in html
-
-
-def test_bands_are_explained_in_words(html: str, summary: Summary, measured: Measured, scenario: Scenario) -> None:
-    assert "The shaded band around filled values is their 90% interval: 90% of the true values should lie" in html
-    assert "Of the values hidden here, 93% do." in html
-    unknown = page(summary, replace(measured, interval_level=None), scenario)
-    assert "A band around the filled values" in unknown
-
-
-def test_every_drawing_and_table_has_a_form_for_phones(html: str) -> None:
-    classes = re.findall(r'<(?:svg|table) class="([^"]+)"', html)
-    for name in ("panel", "bars"):
-        assert classes.count(f"{name} wide") == classes.count(f"{name} narrow") > 0
-    assert {"wide", "narrow"} <= set(classes)
-    narrow = [float(width) for width in re.findall(r'<svg class="\w+ narrow" viewBox="0 0 (\d+) ', html)]
-    # A page of 390 px leaves 344 to a figure: text of a narrow drawing is not made smaller.
-    assert len(narrow) == panels.MOST_PANELS + 1
-    assert max(narrow) <= 344
-    sizes = [float(size) for size in re.findall(r"(?:font:|font-size:)\s*([\d.]+)px", html)]
-    assert len(sizes) > 10
-    assert min(sizes) >= 12
-
-
-@pytest.mark.slow  # quicker: the form for phones, above
-@pytest.mark.parametrize("width", [360, 390, 768, 900, 1000, 1280])
+@pytest.mark.slow  # quicker: the page is well-formed, above
+@pytest.mark.parametrize("width", [360, 1280])
 def test_page_is_readable_at_every_width(html: str, width: int, tmp_path: Path) -> None:
     seen = look(html, width, tmp_path)
     assert seen.page_width <= width
@@ -181,26 +144,6 @@ def test_page_is_readable_at_every_width(html: str, width: int, tmp_path: Path) 
     assert seen.smallest[0] >= 12, seen.smallest
     assert len(seen.panels) == panels.MOST_PANELS
     assert all(wide >= 0.55 * width and 120 <= high <= 320 for wide, high in seen.panels), seen.panels
-
-
-def test_no_coordinate_is_nan(html: str) -> None:
-    assert not re.search(r"[\"M L,]nan|NaN", html)
-
-
-def test_panels_are_chosen_by_hidden_cells(measured: Measured) -> None:
-    chosen = panels.choose(measured)
-    assert len({panel.sensor for panel in chosen}) == len(chosen)
-    assert {panel.group for panel in chosen} == {"pump-1", "pump-2"}
-    assert all(np.isfinite(panel.truth).any() for panel in chosen)
-
-
-def test_stretch_without_holes_or_observations_can_be_drawn() -> None:
-    nothing = np.full(5, np.nan, np.float32)
-    times = np.arange(5) * 60_000
-    for observed in (nothing, np.ones(5, np.float32)):
-        drawn = panels.draw(panels.Panel("g", "s", times, observed, *[nothing] * 5), "m")
-        assert drawn.startswith("<svg")
-        assert "nan" not in drawn
 
 
 def test_worse_model_is_reported_as_worse(summary: Summary, measured: Measured, scenario: Scenario) -> None:
@@ -219,36 +162,6 @@ def test_summary_is_json_with_the_documented_keys(summary: Summary, tmp_path: Pa
     } <= set(document)  # fmt: skip
     assert document["latency_ms"] == {"p50": None, "p99": 3.0}
     assert set(document["mae"]) == {"model", "gaussian", "interpolation", "last_value"}
-
-
-def test_summary_is_printed_as_a_table(summary: Summary, tmp_path: Path) -> None:
-    console = Console(width=120, record=True, file=(tmp_path / "screen").open("w"))
-    show(summary, console, report=tmp_path / "report.html")
-    shown = console.export_text()
-    for text in ("readings in", "lost", "final value", "first estimate", "imputed.arrow", *CONTENDERS.values()):
-        assert text in shown
-
-
-def test_a_model_without_a_closed_form_has_no_column_for_it(
-    summary: Summary, measured: Measured, scenario: Scenario, tmp_path: Path
-) -> None:
-    def without(score: Score) -> Score:
-        sensors = [replace(each, mae=_others(each.mae)) for each in score.sensors]
-        return replace(score, mae=_others(score.mae), sensors=sensors)
-
-    summary.mae = _others(summary.mae)
-    console = Console(width=120, record=True, file=(tmp_path / "screen").open("w"))
-    show(summary, console, report=tmp_path / "report.html")
-    assert "gaussian" not in console.export_text()
-    by_kind = {kind: without(each) for kind, each in measured.by_kind.items()}
-    measured = replace(
-        measured, final=without(measured.final), provisional=without(measured.provisional), by_kind=by_kind
-    )
-    assert "<th>gaussian</th>" not in page(summary, measured, scenario)
-
-
-def _others(mae: Mapping[str, float]) -> dict[str, float]:
-    return {name: error for name, error in mae.items() if name != "gaussian"}
 
 
 @pytest.mark.parametrize(
