@@ -43,28 +43,6 @@ def test_a_level_is_taken_off_over_the_observed_cells() -> None:
     assert without_level(values, np.zeros_like(observed)).tolist() == [[[0.0, 0.0, 0.0]]]
 
 
-def test_the_average_over_lags_depends_on_the_distance_of_the_steps_alone() -> None:
-    moments = Moments(C, T)
-    moments.add(*windows(200, 1, 0.2))
-    matrix = moments._average_over_lags().reshape(C, T, C, T)
-    for lag in range(T):
-        along = np.array([matrix[:, step, :, step + lag] for step in range(T - lag)])
-        assert (along == along[0]).all()
-    seen = moments._pairs.reshape(C, T, C, T) * matrix  # the average over all pairs of cells is that of the products
-    assert seen.sum() == pytest.approx(moments._products.sum(), abs=1e-6)
-
-
-def test_pairs_count_where_both_cells_were_observed() -> None:
-    values = np.array([[[1.0, -1.0] + [0.0] * (T - 2)] * C] * 4)
-    observed = np.ones(values.shape, np.bool_)
-    observed[2:, 1, 0] = False  # two of four windows lack a cell
-    moments = Moments(C, T)
-    moments.add(values, observed)
-    with_holes = moments._products[0, T] / moments._pairs[0, T]
-    assert with_holes == pytest.approx(1.0)
-    assert moments._pairs[0, T] == 2
-
-
 def test_a_hole_is_filled_from_the_sensor_that_leads() -> None:
     values, observed = windows(3000, 2, 0.3)
     form = Conditional(fitted(values, observed))

@@ -84,6 +84,7 @@ def test_a_body_above_the_limit_is_refused_before_it_takes_memory(codec: str) ->
 def test_a_snappy_block_that_claims_a_large_size_is_refused() -> None:
     (found,) = read(batch([b""], attributes=2, body=b"\xff\xff\xff\xff\x07abc"))
     assert isinstance(found, UnreadableRecord)
+    assert f"unpacks to more than the limit of {LIMIT} bytes" in found.reason
 
 
 def test_a_header_whose_name_is_not_utf8_costs_one_record() -> None:

@@ -6,7 +6,9 @@ test_faults.py tests internal errors; tests/worker and tests/feed/replay test th
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
@@ -372,6 +374,10 @@ async def test_close_cancels_pending_queries_and_waits_for_them() -> None:
 
 async def test_a_finished_query_is_not_kept() -> None:
     it, _, _ = engine()
-    await it.finish(await it.apply([reading(0, 0), reading(1, 1)]))
+    pending = await it.apply([reading(0, 0), reading(1, 1)])
+    query = weakref.ref(pending.query)
+    await it.finish(pending)
     await asyncio.sleep(0)
-    assert it._queries == set()
+    del pending
+    gc.collect()
+    assert query() is None

@@ -39,19 +39,21 @@ def test_missing_rows_outages_and_jitter_fit_the_step(times: NDArray[np.int64]) 
 
 
 @pytest.mark.parametrize(
-    "distances",
+    ("distances", "others"),
     [
-        np.repeat([10, 15], 150),
-        np.repeat([10, 12], 150),
-        np.repeat([10, 15], [280, 20]),
-        np.tile([10, 15], 150),
-        RNG.choice([10, 10, 10, 15], 300),
-        RNG.exponential(10, 300),
+        (np.repeat([10, 15], 150), 150),
+        (np.repeat([10, 12], 150), 150),
+        (np.repeat([10, 15], [280, 20]), 20),
+        (np.tile([10, 15], 150), 150),
+        (np.random.default_rng(0).choice([10, 10, 10, 15], 300), 91),
+        (np.random.default_rng(0).exponential(10, 300), 150),
     ],
 )
-def test_another_step_does_not_fit(distances: NDArray[np.float64]) -> None:
+def test_another_step_does_not_fit(distances: NDArray[np.float64], others: int) -> None:
     found = found_in(np.concatenate([[0], np.rint(np.cumsum(distances) * MINUTE).astype(np.int64)]))
     assert found is not None
+    assert (found.group, found.step_ms) == (0, STEP)
+    assert others <= found.count <= 1.15 * others, "some of their neighbours count too"
 
 
 def test_the_group_that_fits_least_is_named() -> None:

@@ -6,8 +6,6 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from glaim_stream.health.plausibility import Plausibility
 from glaim_stream.windows import judging
@@ -38,14 +36,8 @@ def doubted(seed: int, most: int) -> int:
     return found
 
 
-@given(st.integers(0, 10**6), st.integers(2, 1000))
-@settings(max_examples=6)
-def test_rows_and_windows_do_not_depend_on_the_number_judged_at_a_time(seed: int, most: int) -> None:
-    doubted(seed, most)
-
-
-def test_the_histories_hold_doubtful_readings() -> None:
-    assert sum(doubted(seed, 1000) for seed in range(2)) > 0
+def test_rows_and_windows_do_not_depend_on_the_number_judged_at_a_time() -> None:
+    assert sum(doubted(seed, most) for seed, most in enumerate((2, 3, 7, 40, 1000))) > 0
 
 
 def steps_with_a_spike(groups: int, steps: int) -> list[Event]:

@@ -7,8 +7,6 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from glaim_stream.health.plausibility import Plausibility
@@ -143,14 +141,8 @@ def compare(seed: int) -> int:
     return doubted
 
 
-@given(st.integers(0, 10**6))
-@settings(max_examples=15)
-def test_rows_and_windows_do_not_depend_on_the_screen(seed: int) -> None:
-    compare(seed)
-
-
-def test_the_histories_hold_doubtful_readings() -> None:
-    assert sum(compare(seed) for seed in range(3)) > 0
+def test_rows_and_windows_do_not_depend_on_the_screen() -> None:
+    assert sum(compare(seed) for seed in range(12)) > 0
 
 
 def _rest(event: Event) -> tuple[float, int, int, int, int, int | None]:
