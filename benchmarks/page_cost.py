@@ -15,6 +15,7 @@ import http.client
 import statistics
 import sys
 import threading
+import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -25,7 +26,7 @@ from benchmarks import machine
 from benchmarks.bench import Bench, Result, prepared
 from benchmarks.engines.glaim import Glaim
 from benchmarks.measure import EngineFailed, run
-from benchmarks.whole import REPOSITORY, PlantLoad, metrics_page
+from benchmarks.whole import REPOSITORY, PlantLoad
 from deploy.ports import LOOPBACK, choose_port
 
 WARM_UP_S = 2.0
@@ -56,7 +57,7 @@ class Viewer:
 
     def _spent_s(self) -> tuple[float, float]:
         """CPU seconds that the page has booked, and those of the process."""
-        families = text_string_to_metric_families(metrics_page(self.metrics_port))
+        families = text_string_to_metric_families(_metrics_page(self.metrics_port))
         found = {sample.name: sample.value for family in families for sample in family.samples}
         return found["glaim_page_cpu_seconds_total"], found["process_cpu_seconds_total"]
 
@@ -133,3 +134,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     raise SystemExit(main())
+
+
+def _metrics_page(port: int) -> str:
+    """The metrics of a worker, as text."""
+    with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/metrics", timeout=30) as answer:
+        page: str = answer.read().decode()
+    return page

@@ -111,7 +111,7 @@ async def rows_of(
         batch = sent[at : at + _BATCH]
         applied = pipeline.apply(windows, batch, now_ms=batch[-1].timestamp)
         assert not applied.rejects, applied.rejects[0]
-        answers = await pipeline.query(applied.closed, applied.probes, (), scores)
+        answers = await pipeline.query(applied.closed, applied.probes)
         parts += [rows for _, rows in pipeline.settle(scores, answers)]
     await ladder.close()
     whole = Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in Rows.__slots__))

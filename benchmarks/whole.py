@@ -1,15 +1,12 @@
-"""The worker with the demo's model: the network asked always, asked where it pays, and never, by one worker or two.
+"""The worker with the demo's model: the network asked, and never asked, by one worker or two.
 
-The readings are those of the simulated plant, because how often the network pays depends on them.
+The readings are those of the simulated plant, because the errors depend on them.
 """
 
 from __future__ import annotations
 
-import re
-import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
@@ -24,12 +21,10 @@ from benchmarks.left_out import Estimates, common, estimates, mean_error
 from benchmarks.load import FIRST_STEP_MS, Load, Step
 from benchmarks.measure import run
 from benchmarks.topics import read_topic
-from deploy.ports import LOOPBACK, choose_port
 from deploy.triton import triton_from_environment
 from glaim_stream.feed.plant import SENSORS, STEP_MS, STEPS_PER_DAY, simulate
 
 MODEL = "plant-pump"
-GAIN = 0.1
 PLANTS = 40
 WINDOW = 96  # steps; estimates count from the first whole window on
 REPOSITORY = Path(__file__).parent.parent / "model_repo"
@@ -49,7 +44,6 @@ class Way(NamedTuple):
 
 WAYS = {
     "whole": Way(_NETWORK, 30_000),
-    "whole_gain": Way({**_NETWORK, "GLAIM_MODEL_GAIN": str(GAIN)}, 120_000),
     "whole_closed_form": Way({"GLAIM_IMPUTER": "gaussian"}, 160_000, most_records=20_000),
     "whole_two_workers": Way({"GLAIM_IMPUTER": "gaussian"}, 200_000, most_records=20_000, workers=2),
 }
@@ -106,19 +100,16 @@ def _measured(
     bench: Bench, plan: Plan, name: str, way: Way, triton: str, poll_records: int
 ) -> tuple[Result, Estimates]:
     alone = way.workers == 1
-    port = choose_port()
     settings = {
         "GLAIM_TRITON": triton,
         "GLAIM_MODEL_REPOSITORY": str(REPOSITORY),
-        "GLAIM_METRICS_HOST": LOOPBACK,
-        "GLAIM_METRICS_PORT": str(port if alone else 0),
         **way.settings,
     }
     engine = Glaim(name, min(poll_records, way.most_records), settings)
     warm_up_s = plan.warm_up_s if alone else max(plan.warm_up_s, _JOINING_S)
     load = PlantLoad(int((plan.seconds + warm_up_s) * way.expected_per_s))
     topic, filled = bench.fill(load, f"{name}-readings")
-    job, pages = bench.job(load, filled, topic, name), list[str]()
+    job = bench.job(load, filled, topic, name)
     rate = run(
         engine,
         job,
@@ -126,16 +117,12 @@ def _measured(
         warm_up_s=warm_up_s,
         seconds=plan.seconds,
         processes=way.workers,
-        at_end=partial(_keep_metrics, port, pages) if alone else lambda: None,
         quiet_s=_QUIET_S,
     )
     bench.console.print(f"{name}: {rate.per_s:,.0f}/s over {rate.seconds:.1f} s")
     result: Result = {f"{name}_per_s": round(rate.per_s), f"{name}_per_cpu_s": round(rate.per_cpu_s)}
     output = (each.value for each in read_topic(job.servers, job.output_topic, load.partitions))
     found = estimates(output, step_ms=load.step_ms, from_step=WINDOW)
-    saved = saved_share(pages[0]) if pages else None
-    if saved is not None:
-        result[f"{name}_windows_saved"] = round(saved, 3)
     if alone:
         delay = delay_of(bench, plan, engine, load, rate.per_s / 2, f"{name}-latency")
         result |= {
@@ -154,24 +141,3 @@ def _errors(found: Mapping[str, Estimates]) -> Result:
     return {"whole_estimates": len(keys)} | {
         f"{name}_error": None if error is None else round(error, 4) for name, error in errors.items()
     }
-
-
-def saved_share(page: str) -> float | None:
-    """The share of the windows of a page of metrics for which the network was not called; None if none is counted."""
-    counts = {
-        outcome: float(value)
-        for outcome, value in re.findall(r'^glaim_model_windows_total\{.*outcome="(\w+)"\} (\S+)$', page, re.MULTILINE)
-    }
-    windows = sum(counts.values())
-    return counts["saved"] / windows if windows else None
-
-
-def _keep_metrics(port: int, pages: list[str]) -> None:
-    pages.append(metrics_page(port))
-
-
-def metrics_page(port: int) -> str:
-    """The metrics of a worker, as text."""
-    with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/metrics", timeout=30) as answer:
-        page: str = answer.read().decode()
-    return page

@@ -108,7 +108,6 @@ def create_pipeline(
         max_message_bytes=settings.max_message_bytes - _ENVELOPE_BYTES,
         score_share=settings.probed_share,
         score_least=settings.score_least,
-        model_gain=settings.model_gain if settings.judged else 0.0,
         upgrades=upgrades and settings.needs_model,
         clock_kept=settings.delivery == "exactly_once",
         plausibility=settings.plausibility,

@@ -117,21 +117,18 @@ def test_a_network_serves_a_model_with_a_contract_where_the_imputer_is_one(
 
 @pytest.mark.parametrize("imputer", ["local", "gaussian", "interpolation"])
 @pytest.mark.parametrize("share", [0.0, 0.05])
-@pytest.mark.parametrize("gain", [0.0, 0.1])
 @pytest.mark.parametrize("topic", ["", "quality"])
 def test_a_rebuild_reads_as_far_back_as_the_pipeline_looks(
-    imputer: str, share: float, gain: float, topic: str, catalogue: Path, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    imputer: str, share: float, topic: str, catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from glaim_stream import build
 
     monkeypatch.setattr(build, "read_contracts", lambda settings, catalogue: {})
     settings = read_settings(
-        catalogue=catalogue, model_repository=tmp_path, imputer=imputer, score_share=share, model_gain=gain,
-        quality_topic=topic,
-    )  # fmt: skip
+        catalogue=catalogue, model_repository=tmp_path, imputer=imputer, score_share=share, quality_topic=topic
+    )
     pipeline, _ = create_pipeline(settings, quality=True)
-    read = error_steps(scored=settings.scored, judged=settings.judged, quality=settings.quality)
+    read = error_steps(scored=settings.scored, quality=settings.quality)
     assert pipeline.error_steps == read
 
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from glaim_stream.blend.experts import Experts, Weights
 from glaim_stream.blend.hedge import published
 from glaim_stream.blend.reach import BLOCK, Reach, Scored
-from glaim_stream.blend.worth import Worth, judged
 from glaim_stream.core.angles import differences
 from glaim_stream.windows.probes import AGES, Place
 from glaim_stream.windows.upgrades import Upgrades
@@ -101,16 +100,14 @@ class ModelScores:
     before and after it apart.
     """
 
-    def __init__(self, sensors: int, experts: int = WITHOUT_FORM, *, gain: float = 0.0) -> None:
+    def __init__(self, sensors: int, experts: int = WITHOUT_FORM) -> None:
         """Start without errors.
 
         Args:
             sensors: of the model.
             experts: number of experts until answers show another one.
-            gain: share of the closed form's error that the model must save, else it rests; 0: it never rests.
         """
         self._sensors = sensors
-        self.worth = Worth(sensors, gain) if gain > 0 else None
         self._next = 0  # the step after the newest one seen
         self._begin(experts)
 
@@ -127,43 +124,6 @@ class ModelScores:
     def weights(self, step: int) -> Weights:
         """The experts' weights for cells imputed as `step` closes; steps must ascend."""
         return self._experts.weights(step)
-
-    def without_resting(
-        self, holes: Answers, probes: Answers, truth: NDArray[np.floating], learnt: NDArray[np.bool_] | None = None
-    ) -> tuple[Answers, Answers]:
-        """Remove the model's values where it rests, and learn from the probes where it will.
-
-        A worker may have called the model for such a cell, because it did not know yet that the model rests there: its
-        rows must not depend on that.
-
-        Args:
-            holes: cells to fill.
-            probes: probe cells, with the same experts.
-            truth: [probes], their hidden values.
-            learnt: [probes], those that are learned from; None: all.
-        """
-        if self.worth is None:
-            return holes, probes
-        errors = probes.errors(truth)
-        of_hole, of_probe = np.zeros(len(holes), np.bool_), np.zeros(len(probes), np.bool_)
-        for step in np.union1d(holes.step, probes.step).tolist():
-            self.worth.advance(step)
-            hole, probe = _at(holes, step), _at(probes, step)
-            of_hole[hole] = self.worth.rests(holes.step[hole], holes.sensor[hole])
-            of_probe[probe] = ~judged(step) & self.worth.rests(probes.step[probe], probes.sensor[probe])
-            if probes.values.shape[1] > Expert.GAUSSIAN:
-                chosen = slice(None) if learnt is None else learnt[probe]
-                of_model, of_form = (errors[probe, each][chosen] for each in (Expert.MODEL, Expert.GAUSSIAN))
-                if probes.unmixable is not None:  # the model has no part, so it saves nothing
-                    of_model = np.where(probes.unmixable[probe][chosen], of_form, of_model)
-                self.worth.learn(step, probes.sensor[probe][chosen], of_model, of_form)
-        return _without_model(holes, of_hole), _without_model(probes, of_probe)
-
-    def without_known_resting(self, cells: Answers) -> Answers:
-        """Remove the model's values where it is known to rest; nothing is decided or learned."""
-        if self.worth is None:
-            return cells
-        return _without_model(cells, self.worth.rests(cells.step, cells.sensor))
 
     def walk(
         self, holes: Answers, probes: Answers, truth: NDArray[np.floating], learnt: NDArray[np.bool_] | None = None
@@ -243,14 +203,13 @@ class Scores:
     It belongs to the partition's windows and is replaced together with them.
     """
 
-    def __init__(self, sensors: Sequence[int], *, gain: float = 0.0) -> None:
+    def __init__(self, sensors: Sequence[int]) -> None:
         """Start without errors.
 
         Args:
             sensors: number of sensors of each model.
-            gain: see ModelScores.
         """
-        self.models = [ModelScores(count, gain=gain) for count in sensors]
+        self.models = [ModelScores(count) for count in sensors]
         self.upgrades = [Upgrades() for _ in sensors]
 
     def group_codes(self) -> list[NDArray[np.int32]]:
@@ -260,12 +219,3 @@ class Scores:
 
 def _at(answers: Answers, step: int) -> slice:
     return slice(*np.searchsorted(answers.step, [step, step + 1]).tolist())
-
-
-def _without_model(answers: Answers, where: NDArray[np.bool_]) -> Answers:
-    """The same answers, without the model's in the chosen cells; all of them if there is no closed form."""
-    if answers.values.shape[1] <= Expert.GAUSSIAN or not where.any():
-        return answers
-    values = answers.values.copy()
-    values[where, Expert.MODEL] = np.nan
-    return replace(answers, values=values)

@@ -159,9 +159,7 @@ async def _ranges(
         ranges = await offsets.ranges(settings, consumer, since_ms, until_ms)
         return [
             (
-                await warm_up_range(consumer, part, catalogue, judged=settings.judged)
-                if warm_up
-                else nothing_before(part),
+                await warm_up_range(consumer, part, catalogue) if warm_up else nothing_before(part),
                 part,
             )
             for part in ranges

@@ -147,11 +147,6 @@ form_without_logarithm = Counter(
     "Windows filled without the logarithms of their closed form, because a value lies far from the trained ones",
     ["model"],
 )
-model_windows = Counter(
-    "glaim_model_windows",
-    "Windows for which the model was called, and those saved because it gains too little over the closed form",
-    ["model", "outcome"],
-)
 impute_seconds = Histogram(
     "glaim_impute_seconds", "Time to impute the windows of one batch of records", buckets=_WORK_BUCKETS_S
 )

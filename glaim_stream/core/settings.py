@@ -206,15 +206,6 @@ class Settings(BaseSettings):
         "drift later; more are costly when years are streamed in an hour, but cost little at the pace of sensors",
     )
 
-    model_gain: float = Field(
-        default=0.0,
-        ge=0,
-        lt=1,
-        description="share of the closed form's error that the model must save to be called: where it saved less in a "
-        "block of 100 steps, it rests for the sensor in the next one, and the closed form fills instead. 0 calls it "
-        "always. A larger share saves more calls and costs some accuracy. It needs a closed form and score_share",
-    )
-
     shadow_scores: bool = Field(
         default=False,
         description="also impute the probe windows by the other version that Triton serves, the former one after a "
@@ -540,11 +531,6 @@ class Settings(BaseSettings):
     def remembers(self) -> bool:
         """Whether a rebuild needs more than the windows: errors of the experts, or the health of sensors."""
         return self.scored or self.judges_health
-
-    @property
-    def judged(self) -> bool:
-        """Whether the model rests where it gains too little over the closed form."""
-        return self.scored and self.needs_model and self.model_gain > 0
 
     @property
     def compares_versions(self) -> bool:

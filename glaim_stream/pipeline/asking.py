@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import Catalogue
@@ -17,8 +16,6 @@ from glaim_stream.form.limits import Limits
 from glaim_stream.imputers.form_expert import FormExpert
 from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.output.sensor_tables import SensorTables
-from glaim_stream.pipeline.partition_scores import PartitionScores
-from glaim_stream.pipeline.resting import windows_to_call, with_form
 from glaim_stream.windows.closing import Closed, concatenate
 from glaim_stream.windows.probes import Probes, joined
 
@@ -35,8 +32,6 @@ class Answer:
     upgrade: bool = False  # these rows were published before, filled by a lower rung
     form: Imputed | None = None  # for the holes; None where the model has no closed form
     probe_form: Imputed | None = None
-    called: NDArray[np.bool_] | None = None  # windows of holes for which the imputer was called; None: all
-    probes_called: bool = True  # whether it was called for any probe window
     limits: Limits | None = None  # of the windows of holes, [n, C]; None: the training's range is not known
     probe_limits: Limits | None = None  # of the windows of probes
     kinds: Sequence[Kind] | None = None  # of the sensors, by the closed form and the catalogue; None: all are numbers
@@ -45,24 +40,18 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What answers the queries of all partitions.
-
-    gain: share of the closed form's error that the model must save, or it rests; 0: it never rests.
-    """
+    """What answers the queries of all partitions."""
 
     catalogue: Catalogue
     tables: SensorTables
     imputer: Imputer
     form_expert: FormExpert | None
-    gain: float
 
     async def query(
         self,
         closed: Sequence[Closed],
         probes: Sequence[Probes] = (),
         upgrades: Sequence[Closed] = (),
-        scores: PartitionScores | None = None,
-        after: asyncio.Event | None = None,
         *,
         by_clock: bool = False,
     ) -> list[Answer]:
@@ -72,22 +61,14 @@ class Asking:
             closed: rows of closed steps.
             probes: of these steps.
             upgrades: final rows to fill again.
-            scores: of the partition, which know where the model rests; None: it is called for every window.
-            after: wait until this is set: the errors of all earlier blocks of steps are in the scores then, which can
-                decide where the model rests in this one. None: they know of the blocks that were decided before.
             by_clock: the wall clock has closed the steps.
         """
         if not closed and not probes and not upgrades:
             return []
-        if after is not None:
-            await after.wait()
         start_s = time.perf_counter()
         models = dict.fromkeys([each.model_index for each in closed] + [each.model_index for each in probes])
         answers = await asyncio.gather(
-            *(
-                self._query_model(index, closed, probes, scores, in_turn=after is not None, by_clock=by_clock)
-                for index in models
-            ),
+            *(self._query_model(index, closed, probes, by_clock=by_clock) for index in models),
             *(self._query_model(each.model_index, [each], (), upgrade=True) for each in upgrades),
         )
         metrics.impute_seconds.observe(time.perf_counter() - start_s)
@@ -98,9 +79,7 @@ class Asking:
         model_index: int,
         closed: Sequence[Closed],
         probes: Sequence[Probes],
-        scores: PartitionScores | None = None,
         *,
-        in_turn: bool = False,
         upgrade: bool = False,
         by_clock: bool = False,
     ) -> Answer:
@@ -128,13 +107,7 @@ class Asking:
         windows = Windows(
             model.name, values, observed, model.revise_after + 1, table.resolution, end_ms, lags, table.directions
         )
-        called = np.ones(len(windows), np.bool_)
-        worth = None if scores is None else scores.models[model_index].worth
-        if worth is not None:
-            if in_turn:
-                worth.advance(int(end_ms.max()) // model.step_ms)
-            called = windows_to_call(rows if hole_count else None, probed, worth, model.step_ms)
-        imputed, form = await self._answers(windows, called)
+        imputed, form = await self._answers(windows)
         ranges = [each.trained_range for each in (imputed, form) if each is not None]
         by_form = next((each for each in (form, imputed) if each is not None and each.kinds is not None), None)
         kinds = with_directions(None if by_form is None else by_form.kinds, table.directions)
@@ -153,29 +126,14 @@ class Asking:
             upgrade,
             part(form, 0, hole_count),
             part(form, hole_count, probe_count),
-            called[:hole_count],
-            bool(called[hole_count:].any()),
             None if limits is None else limits.slice(0, hole_count),
             None if limits is None else limits.slice(hole_count, len(windows)),
             kinds,
             by_clock,
         )
 
-    async def _answers(self, windows: Windows, called: NDArray[np.bool_]) -> tuple[Imputed, Imputed | None]:
-        """The answers of the imputer and of the closed form, at the same time; the imputer's for `called` windows."""
+    async def _answers(self, windows: Windows) -> tuple[Imputed, Imputed | None]:
+        """The answers of the imputer and of the closed form, at the same time."""
         if self.form_expert is None:
             return await self.imputer.impute(windows), None
-        if self.gain > 0:
-            metrics.model_windows.labels(windows.model, "called").inc(int(called.sum()))
-            metrics.model_windows.labels(windows.model, "saved").inc(int((~called).sum()))
-        if called.all():
-            return await asyncio.gather(self.imputer.impute(windows), self.form_expert.answer(windows))
-        by_model, form = await asyncio.gather(
-            self._impute_some(windows.taken(np.flatnonzero(called))), self.form_expert.answer(windows)
-        )
-        if form is None or not form.form_version:  # it is gone or has failed: the imputer must fill all windows
-            return await self.imputer.impute(windows), form
-        return with_form(form, by_model, called), form
-
-    async def _impute_some(self, windows: Windows) -> Imputed | None:
-        return await self.imputer.impute(windows) if len(windows) else None
+        return await asyncio.gather(self.imputer.impute(windows), self.form_expert.answer(windows))

@@ -30,7 +30,6 @@ from glaim_stream.pipeline.isolation import Isolation
 from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.pipeline.restore import Restore
-from glaim_stream.pipeline.turns import Turn, Turns
 from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.partition import FeedResult, PartitionWindows
 from glaim_stream.windows.probes import Probes
@@ -52,7 +51,6 @@ class Pending:
             a slice in the middle of a record.
         applied: what the batch caused.
         query: the imputer's answers for it.
-        turn: of the query; settled once the output is made or the errors are taken in.
         relearning: the answers for the probes of restored windows, whose errors come before this batch's.
         scores: belong to the windows that closed these steps; restored windows begin new ones.
         origin: the last record that the output includes.
@@ -63,7 +61,6 @@ class Pending:
     records: Sequence[InputRecord]
     applied: Applied
     query: Query
-    turn: Turn
     relearning: Query | None
     scores: PartitionScores
     origin: Origin
@@ -114,7 +111,6 @@ class PartitionEngine:
         self._scores = pipeline.scores()
         self._origin = Origin(-1, 0)
         self._queries: set[Query] = set()
-        self._turns = Turns()
         self._asked_again: Applied | None = None  # holds the codes of restored probes until they are settled
 
     @property
@@ -125,7 +121,6 @@ class PartitionEngine:
     def drop_windows(self) -> None:
         """Forget windows and scores, so that the next batch restores them."""
         self.windows, self._scores = None, self._pipeline.scores()
-        self._turns.restart()
 
     async def apply(
         self, records: Sequence[InputRecord], hand_over: Callable[[Pending], Awaitable[object]] | None = None
@@ -186,16 +181,16 @@ class PartitionEngine:
         self._origin = Origin(records[-1].offset, records[-1].timestamp)
         count_applied(len(records) - begun, applied)
         upgrades = self._or_nothing(len(records), partial(self._pipeline.upgrades, windows, self._scores))
-        query, turn = self._start(applied.closed, applied.probes, upgrades)
-        return Pending(records[begun:], applied, query, turn, relearning, self._scores, self._origin, repeats)
+        query = self._ask(applied.closed, applied.probes, upgrades)
+        return Pending(records[begun:], applied, query, relearning, self._scores, self._origin, repeats)
 
     def _early(self, records: Sequence[InputRecord], applied: Applied, relearning: Query | None) -> Pending:
         """Start the imputer for a slice of a batch that is not its last; `records` are complete with it, maybe none."""
         if records:
             self._origin = Origin(records[-1].offset, records[-1].timestamp)
         count_applied(len(records), applied)
-        query, turn = self._start(applied.closed, applied.probes)
-        return Pending(records, applied, query, turn, relearning, self._scores, self._origin)
+        query = self._ask(applied.closed, applied.probes)
+        return Pending(records, applied, query, relearning, self._scores, self._origin)
 
     def close_idle(self, next_offset: int = 0) -> Pending | None:
         """Close the steps that are over by the wall clock, once nothing has arrived for the idle timeout.
@@ -216,7 +211,6 @@ class PartitionEngine:
         messages = await messages_with_fallbacks(
             self._pipeline, pending.applied.closed, pending.query, pending.scores, partial(self._fault, len(records))
         )
-        pending.turn.settled.set()
         if messages is None:
             detail = "the rows of its batch could not be made"
             messages, rejects = [], [Reject(each.offset, DeadLetterCause.PROCESSING, detail) for each in records]
@@ -250,7 +244,6 @@ class PartitionEngine:
         """Take in the errors of a batch whose output is not wanted."""
         await self._relearn(pending)
         await self._settle_errors(pending.query, pending)
-        pending.turn.settled.set()
 
     async def close(self) -> None:
         """Cancel the queries that are pending."""
@@ -261,7 +254,6 @@ class PartitionEngine:
 
     async def _restored(self, records: Sequence[InputRecord]) -> tuple[PartitionWindows, list[Probes]]:
         self.windows, self.restoring = None, True
-        self._turns.restart()
         restored = await self._restore.before(records)
         self.restoring = False
         self._asked_again = self._pipeline.codes.hold(Applied([], [], probes=restored.probes))
@@ -289,13 +281,7 @@ class PartitionEngine:
             return None
         applied = self._pipeline.codes.hold(Applied(fed.closed, [], outages=fed.outages, due_rows=fed.due_rows))
         query = self._ask(fed.closed, by_clock=True)
-        return Pending([], applied, query, Turn(), None, self._scores, self._origin)
-
-    def _start(
-        self, closed: Sequence[Closed], probes: Sequence[Probes], upgrades: Sequence[Closed] = ()
-    ) -> tuple[Query, Turn]:
-        turn = self._turns.next(self._pipeline.blocks(closed, probes))
-        return self._ask(closed, probes, upgrades, turn.after), turn
+        return Pending([], applied, query, None, self._scores, self._origin)
 
     def _relearning(self, probes: Sequence[Probes]) -> Query | None:
         return self._ask([], probes) if probes else None
@@ -305,13 +291,10 @@ class PartitionEngine:
         closed: Sequence[Closed],
         probes: Sequence[Probes] = (),
         upgrades: Sequence[Closed] = (),
-        after: asyncio.Event | None = None,
         *,
         by_clock: bool = False,
     ) -> Query:
-        query = asyncio.create_task(
-            self._pipeline.query(closed, probes, upgrades, self._scores, after, by_clock=by_clock)
-        )
+        query = asyncio.create_task(self._pipeline.query(closed, probes, upgrades, by_clock=by_clock))
         self._queries.add(query)
         query.add_done_callback(self._queries.discard)
         return query

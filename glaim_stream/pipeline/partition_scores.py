@@ -14,15 +14,14 @@ from glaim_stream.output.quality.partition import PartitionQuality
 class PartitionScores(Scores):
     """Scores that belong to the partition's windows and are replaced together with them."""
 
-    def __init__(self, sensors: Sequence[int], *, gain: float = 0.0, quality: PartitionQuality | None = None) -> None:
+    def __init__(self, sensors: Sequence[int], *, quality: PartitionQuality | None = None) -> None:
         """Start without errors.
 
         Args:
             sensors: number of sensors of each model.
-            gain: see ModelScores.
             quality: sums up the live accuracy; None where it is not published.
         """
-        super().__init__(sensors, gain=gain)
+        super().__init__(sensors)
         self.quality = quality
 
     def group_codes(self) -> list[NDArray[np.int32]]:

@@ -5,7 +5,6 @@ The worker feeds it records as they arrive and a replay feeds it records of a fi
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -34,7 +33,6 @@ from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.row_counts import count_rows
 from glaim_stream.pipeline.settling import Settling
 from glaim_stream.pipeline.shadow import OtherVersion, Shadow
-from glaim_stream.pipeline.turns import Blocks, blocks_of
 from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.history import error_steps
 from glaim_stream.windows.outages import Outage
@@ -59,7 +57,6 @@ class Pipeline:
         max_message_bytes: int = 1_000_000,
         score_share: float = 0.0,
         score_least: int = FEWEST_WINDOWS,
-        model_gain: float = 0.0,
         upgrades: bool = False,
         clock_kept: bool = False,
         plausibility: bool = False,
@@ -83,8 +80,6 @@ class Pipeline:
             score_share: share of the groups that are probed at each step, so that model and baseline can be blended
                 by their recent errors; 0 switches off both probing and blending.
             score_least: probe windows at each step, however few groups there are.
-            model_gain: share of the closed form's error that the model must save, or it rests (blend.worth); 0: it
-                never rests. Used with `form_expert` only.
             upgrades: fill finals of a lower rung again when the model is back.
             clock_kept: commits record what the wall clock has published (glaim_stream.windows.clock_closes).
             plausibility: readings that stand apart from their window are uncertain and fill nothing
@@ -110,7 +105,6 @@ class Pipeline:
         self.catalogue, self.contracts, self.networks = catalogue, contracts, networks
         self.scored = score_share > 0
         self.form_expert = form_expert if self.scored else None
-        self._model_gain = model_gain if self.form_expert is not None else 0.0
         self._max_message_bytes = max_message_bytes
         self._score_share, self._score_least = score_share, score_least
         self._upgrades, self._clock_kept, self._plausibility = upgrades, clock_kept, plausibility
@@ -122,9 +116,8 @@ class Pipeline:
         self._budget = budget
         self.codes = HeldCodes(self.index)
         self._versions = [""]
-        self._steps_ms = [model.step_ms for model in catalogue.models]
         self.tables = SensorTables(catalogue, contracts)
-        self._asking = Asking(catalogue, self.tables, imputer, self.form_expert, self._model_gain)
+        self._asking = Asking(catalogue, self.tables, imputer, self.form_expert)
         compared = None
         if shadow is not None and self.scored:
             compared = Shadow(catalogue, self.tables, shadow, most=shadow_windows)
@@ -139,7 +132,6 @@ class Pipeline:
                 self.catalogue,
                 score_share=self._score_share,
                 score_least=self._score_least,
-                judged=self._model_gain > 0,
                 quality=self._quality,
                 copies=self._adaptive,
                 group_names=self.index.names,
@@ -156,12 +148,12 @@ class Pipeline:
         """Create the scores of a partition without any error yet."""
         sensors = [len(model.sensors) for model in self.catalogue.models]
         quality = PartitionQuality(self.catalogue.models, self.index.names) if self._quality else None
-        return self.codes.hold(PartitionScores(sensors, gain=self._model_gain, quality=quality))
+        return self.codes.hold(PartitionScores(sensors, quality=quality))
 
     @property
     def error_steps(self) -> int:
         """Number of steps whose probes make the scores of a rebuilt partition."""
-        return error_steps(scored=self.scored, judged=self._model_gain > 0, quality=self._quality)
+        return error_steps(scored=self.scored, quality=self._quality)
 
     def apply(self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int) -> Applied:
         """Decode records of one partition and apply them to its windows, all at once."""
@@ -218,17 +210,11 @@ class Pipeline:
         closed: Sequence[Closed],
         probes: Sequence[Probes] = (),
         upgrades: Sequence[Closed] = (),
-        scores: PartitionScores | None = None,
-        after: asyncio.Event | None = None,
         *,
         by_clock: bool = False,
     ) -> list[Answer]:
         """Query the imputer for holes, probes and upgrades; see `Asking.query`."""
-        return await self._asking.query(closed, probes, upgrades, scores, after, by_clock=by_clock)
-
-    def blocks(self, closed: Sequence[Closed], probes: Sequence[Probes]) -> Blocks:
-        """The blocks of steps of these holes and probes, in which the model may rest; none where it never does."""
-        return blocks_of(closed, probes, self._steps_ms) if self._model_gain > 0 else {}
+        return await self._asking.query(closed, probes, upgrades, by_clock=by_clock)
 
     def settle(
         self, scores: PartitionScores, answers: Sequence[Answer], *, again: bool = False

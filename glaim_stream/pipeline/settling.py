@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -96,9 +96,7 @@ class Settling:
                 )
             of_model = scores.models[answer.model_index]
             drawn = np.ones(0, np.bool_) if probes is None or probe_imputed is None else ~probes.copied
-            cells, questions = of_model.without_resting(holes.cells, questions, truth, drawn)
-            holes = replace(holes, cells=cells)
-            hole_weight, probe_weight = of_model.walk(cells, questions, truth, drawn)
+            hole_weight, probe_weight = of_model.walk(holes.cells, questions, truth, drawn)
             if imputed is not None:
                 imputed = blended(imputed, holes, hole_weight, answer.form)
             probe_half = None
@@ -185,8 +183,6 @@ class Settling:
         if self.scored and imputed is not None:
             model, of_model = self.catalogue.models[answer.model_index], scores.models[answer.model_index]
             holes = hole_answers(closed, imputed, model.step_ms, answer.form, answer.kinds, every=self.adaptive)
-            if answer.by_clock:
-                holes = replace(holes, cells=of_model.without_known_resting(holes.cells))
             weights = of_model.latest(holes.cells)
             weighted = holes, weights
             imputed = blended(imputed, holes, weights, answer.form)
@@ -212,11 +208,8 @@ class Settling:
 def _note_for_upgrades(upgrades: Upgrades, answer: Answer) -> None:
     """Remember which finals a lower rung has filled, and whether the model answers now."""
     rows, by_model = holes_of(answer.closed, answer.imputed)
-    if answer.closed is not None and answer.called is not None and len(rows):  # where it rests, nothing waits for it
-        called = answer.called[answer.closed.window[rows]]
-        rows, by_model = rows[called], by_model[called]
     probed_by_model = answer.probe_imputed is not None and bool((answer.probe_imputed.method == Method.MODEL).any())
-    if len(rows) or (answer.probe_imputed is not None and answer.probes_called):
+    if len(rows) or answer.probe_imputed is not None:
         upgrades.model_available = probed_by_model or bool(by_model.any())
     if answer.closed is not None:
         upgrades.add(answer.closed, rows[~by_model])

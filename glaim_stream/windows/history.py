@@ -5,16 +5,12 @@ from __future__ import annotations
 from glaim_stream.core.catalogue import Catalogue
 
 HORIZON = 96  # steps; older errors of an expert have no effect at all, not even on the last bit (blend.recent)
-JUDGED_BLOCK = 100  # steps for which it is decided at once whether the model rests (blend.worth)
-# With a required gain of the model, weights depend on which of the last 96 steps' probes count, and that on the errors
-# of the block of 100 steps before each. The oldest of those lies 96 + 99 + 100 steps back.
-JUDGED_HORIZON = 300
 # Live accuracy is summed over stretches of this many steps (output.quality). A worker that rebuilds within one
 # scores its probes from its first step on again, each with the errors that decided its value.
 STRETCH = 48
 
 
-def error_steps(*, scored: bool, judged: bool = False, quality: bool = False) -> int:
+def error_steps(*, scored: bool, quality: bool = False) -> int:
     """Number of steps whose errors the rows of a step, and the live accuracy of its stretch, depend on.
 
     Events of sensor health depend on 48 steps before the window (windows.sensor_health), on 80 with the shortest one
@@ -23,13 +19,12 @@ def error_steps(*, scored: bool, judged: bool = False, quality: bool = False) ->
 
     Args:
         scored: whether probes are made and the experts weighted by their errors, or sensor health is judged.
-        judged: whether the model rests where it gains too little.
         quality: whether live accuracy is published.
     """
-    return 0 if not scored else (JUDGED_HORIZON if judged else HORIZON) + (STRETCH if quality else 0)
+    return 0 if not scored else HORIZON + (STRETCH if quality else 0)
 
 
-def history_steps(window: int, *, scored: bool, judged: bool = False, quality: bool = False) -> int:
+def history_steps(window: int, *, scored: bool, quality: bool = False) -> int:
     """Number of steps that the rows of a closing step depend on, itself included.
 
     These are the steps of its window and, where experts are scored, the `error_steps` before that: the oldest of those
@@ -38,20 +33,19 @@ def history_steps(window: int, *, scored: bool, judged: bool = False, quality: b
     Args:
         window: steps of the model's window.
         scored: whether probes are made and the experts weighted by their errors.
-        judged: whether the model rests where it gains too little.
         quality: whether live accuracy is published.
     """
-    return window + error_steps(scored=scored, judged=judged, quality=quality)
+    return window + error_steps(scored=scored, quality=quality)
 
 
-def history_ms(catalogue: Catalogue, *, scored: bool, judged: bool = False, quality: bool = False) -> int:
+def history_ms(catalogue: Catalogue, *, scored: bool, quality: bool = False) -> int:
     """Milliseconds before the newest event time that the rows of any model depend on, by the records' own time.
 
     The watermark lies `lateness_ms` behind the newest event time and anywhere inside its step, hence one more step. A
     reading may be stamped ahead of its record by what the catalogue allows, so records that much older count too.
     """
     return max(
-        (history_steps(model.window, scored=scored, judged=judged, quality=quality) + 1) * model.step_ms
+        (history_steps(model.window, scored=scored, quality=quality) + 1) * model.step_ms
         + model.lateness_ms
         + catalogue.max_ahead_ms(model)
         for model in catalogue.models

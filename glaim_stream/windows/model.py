@@ -17,7 +17,7 @@ from glaim_stream.health.plausibility import Plausibility, Range
 from glaim_stream.windows.cadence import SlowSensors
 from glaim_stream.windows.clock import ClosingOffsets
 from glaim_stream.windows.closing import Closed, close_step, concatenate, correct
-from glaim_stream.windows.history import JUDGED_BLOCK, error_steps
+from glaim_stream.windows.history import error_steps
 from glaim_stream.windows.holes import Rules, look_back
 from glaim_stream.windows.judging import Judge
 from glaim_stream.windows.outages import Outage, OutageTracker
@@ -72,7 +72,6 @@ class ModelWindows:
         # A reading may lie this many steps beyond the newest closed one: lateness and skew rounded up, and one more.
         self._ahead = -(-(model.lateness_ms + max_ahead_ms) // model.step_ms) + 1
         judges_health = habits is not None and model.window >= FEWEST_STEPS
-        self._by_blocks = sampling is not None and sampling.judged
         self.rings = Rings(
             len(model.sensors),
             model.window,
@@ -81,7 +80,6 @@ class ModelWindows:
             directions=model.directions,
             offsets_back=error_steps(
                 scored=sampling is not None or judges_health,
-                judged=self._by_blocks,
                 quality=sampling is not None and sampling.quality,
             ),
         )
@@ -219,7 +217,7 @@ class ModelWindows:
         for step in range(first, last + 1):
             parts.append(self._close(step, published=False, by_clock=True))
             self.published_through = step
-            if self._is_slice(step, parts):
+            if self._is_slice(parts):
                 break
         else:
             self.published_through = max(last, first - 1)
@@ -256,20 +254,15 @@ class ModelWindows:
             if self._prober is not None and (probes := self._prober.probe(step)) is not None:
                 self._probes.append(probes)
             self._advance(step + 1)
-            if self._is_slice(step, parts):
+            if self._is_slice(parts):
                 yield self._slice(parts)
         self._advance(closable)
 
-    def _is_slice(self, step: int, parts: Sequence[Closed | None]) -> bool:
-        """Add the step that was closed last, and see whether there are rows and enough bytes for a slice.
-
-        Where the model may rest, a slice ends with its block: who rests in the next one follows from its probes.
-        """
+    def _is_slice(self, parts: Sequence[Closed | None]) -> bool:
+        """Add the step that was closed last, and see whether there are rows and enough bytes for a slice."""
         rings = self.rings
         looked_at = len(rings.groups) * rings.sensors * self.model.window  # one byte per cell, also without any row
         self._weight_bytes += looked_at + (parts[-1].size_bytes if parts and parts[-1] is not None else 0)
-        if self._by_blocks and (step + 1) % JUDGED_BLOCK == 0 and self._probes:
-            return True
         return self._weight_bytes >= self._slice_bytes and any(part is not None for part in parts)
 
     def _slice(self, parts: list[Closed | None]) -> Closed | None:

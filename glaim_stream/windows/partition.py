@@ -61,7 +61,6 @@ class PartitionWindows:
         *,
         score_share: float = 0.0,
         score_least: int = FEWEST_WINDOWS,
-        judged: bool = False,
         quality: bool = False,
         copies: bool = False,
         group_names: Sequence[str] = (),
@@ -78,7 +77,6 @@ class PartitionWindows:
             catalogue: the models.
             score_share: share of the groups that are probed at each step (glaim_stream.windows.probes); 0: none.
             score_least: probe windows per step if the share gives fewer.
-            judged: whether the model rests where it gains too little (glaim_stream.blend.worth).
             quality: whether live accuracy is published (glaim_stream.output.quality).
             copies: whether there are probes whose gaps are copied from recent holes.
             group_names: by group code; may grow. Needed for probes only.
@@ -98,10 +96,10 @@ class PartitionWindows:
         self.stamps = Stamps(
             bound_ms(
                 int(self._max_ahead_ms.max()),
-                history_ms(catalogue, scored=remembers, judged=judged, quality=quality),
+                history_ms(catalogue, scored=remembers, quality=quality),
             )
         )  # judges the records' times before they are fed
-        sampling = Sampling(score_share, score_least, group_names, judged, quality, copies) if score_share > 0 else None
+        sampling = Sampling(score_share, score_least, group_names, quality, copies) if score_share > 0 else None
         self._models = [
             ModelWindows(
                 model,

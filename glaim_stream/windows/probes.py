@@ -104,8 +104,7 @@ class Sampling:
     share: float  # of the groups that were observed at the step
     fewest: int  # probe windows per step if the share gives fewer; at most MOST_WINDOWS
     group_names: Sequence[str]  # by group code; may grow
-    judged: bool = False  # see history.error_steps
-    quality: bool = False  # likewise
+    quality: bool = False  # see history.error_steps
     copies: bool = False  # further windows have gaps that are copied from recent holes
 
 

@@ -71,8 +71,6 @@ def create_series(
             metrics.form_reads.labels(model.name, outcome)
         for outcome in ("placed", "kept", "failed") if model.learn else ():
             metrics.form_learnings.labels(model.name, outcome)
-        for outcome in ("called", "saved"):
-            metrics.model_windows.labels(model.name, outcome)
         if model.name in contracts:
             metrics.model_info.labels(model.name, str(contracts[model.name].version)).set(1)
             for outcome in ("read", "absent", "refused"):

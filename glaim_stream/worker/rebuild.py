@@ -34,9 +34,7 @@ class KafkaRebuilder:
 
     def __init__(self, settings: Settings, catalogue: Catalogue) -> None:
         self._settings = settings
-        self._span_ms = history_ms(
-            catalogue, scored=settings.remembers, judged=settings.judged, quality=settings.quality
-        )
+        self._span_ms = history_ms(catalogue, scored=settings.remembers, quality=settings.quality)
 
     async def rebuild(
         self,

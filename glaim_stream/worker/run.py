@@ -110,7 +110,7 @@ def _prepared(settings: Settings) -> faust.App:
         app = create_app(settings, health, catalogue, page)
         address = None if page is None else page.open()
         wait_for_broker(settings, health)
-        history = history_ms(catalogue, scored=settings.remembers, judged=settings.judged, quality=settings.quality)
+        history = history_ms(catalogue, scored=settings.remembers, quality=settings.quality)
         warnings = [str(finding) for finding in notable_topics(settings, history)]
         opening = opening_lines(settings, catalogue, port, address)
         # Also for Faust's own command. It logs them, because there are no handlers yet.

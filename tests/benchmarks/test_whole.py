@@ -10,7 +10,7 @@ import yaml
 
 from benchmarks.left_out import Estimates, common, estimates, mean_error
 from benchmarks.load import FIRST_STEP_MS
-from benchmarks.whole import PlantLoad, saved_share
+from benchmarks.whole import PlantLoad
 from glaim_stream.core.catalogue import parse_catalogue
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.simple import LastValue
@@ -66,15 +66,3 @@ def test_errors_are_those_of_the_estimates_of_every_way_in_standard_deviations()
 
 def test_a_longer_load_begins_with_the_truth_of_a_shorter_one() -> None:
     np.testing.assert_array_equal(LOAD.truth(300)[:, :, :80], LOAD.truth(80))
-
-
-def test_the_share_of_saved_windows_is_that_of_the_metrics() -> None:
-    page = (
-        "# TYPE glaim_model_windows_total counter\n"
-        'glaim_model_windows_total{model="plant-pump",outcome="called"} 30.0\n'
-        'glaim_model_windows_total{model="plant-pump",outcome="saved"} 90.0\n'
-        'glaim_model_windows_created{model="plant-pump",outcome="saved"} 1.7e+09\n'
-    )
-    assert saved_share(page) == 0.75
-    assert saved_share(page.replace("30.0", "0.0").replace("90.0", "0.0")) is None, "it may not rest"
-    assert saved_share("# TYPE glaim_model_windows_total counter\n") is None

@@ -14,7 +14,7 @@ from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.kafka.offsets import rebuild_from_metadata
 from tests.chaos.conftest import MakeScenario
 from tests.chaos.harness import wait_for
-from tests.chaos.resting import every_column, plant_messages, steady_plant, uninterrupted
+from tests.chaos.plant import every_column, plant_messages, steady_plant, uninterrupted
 from tests.chaos.stream import messages
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
@@ -99,19 +99,18 @@ def test_a_worker_stopped_under_load_publishes_nothing_twice(kafka: Kafka, scena
     assert run.end(recompute=True).counts["identical_duplicates"] == 0
 
 
-def test_a_worker_killed_repeatedly_decides_as_before_where_the_network_rests(
+def test_a_worker_with_a_network_killed_repeatedly_publishes_every_column_as_before(
     kafka: Kafka, scenario: MakeScenario
 ) -> None:
     """With batches of a fixed size the network answers to the bit, so every column of every row must be the same."""
     pytest.importorskip("torch")
     run = scenario(
         kafka.bootstrap_servers,
-        f"worker whose network rests for some sensors killed mid-batch, {KILLS} times",
+        f"worker with a network killed mid-batch, {KILLS} times",
         model_repository=CHECKOUT / "model_repo",
         imputer="local",
         triton_batch=32,
         triton_fixed_batch=True,
-        model_gain=0.03,
         partitions=1,
         commit_interval_s=2,
     )
@@ -126,7 +125,6 @@ def test_a_worker_killed_repeatedly_decides_as_before_where_the_network_rests(
             run.restart(worker)
             run.wait(additional=len(sent) // 20)
         run.wait(total=len(sent))
-    saved = run.metric(worker, 'glaim_model_windows_total{model="plant-pump",outcome="saved"}')
     run.stop()
     counts = run.end().counts
     assert (counts["identical_duplicates"] > 0) == (run.settings.delivery == "at_least_once"), "killed mid-batch"
@@ -136,11 +134,10 @@ def test_a_worker_killed_repeatedly_decides_as_before_where_the_network_rests(
 
     (records,) = read_topic(run.settings, run.settings.input_topic).values()
     expected = asyncio.run(uninterrupted(run.settings, records))
-    some = [block for block, resting in expected.resting.items() if 0 < resting.sum() < len(resting)]
-    assert len(some) > KILLS, f"the network must rest for some sensors and answer for others: {expected.resting}"
+    methods = {row["method"] for row in expected.values()}
+    assert {"model", "gaussian", "blend"} <= methods, "the errors of the experts must matter"
     output = read_topic(run.settings, run.settings.output_topic)
     found = every_column(record.value for part in output.values() for record in part)
-    assert found.keys() == expected.rows.keys()
-    different = [(row, found[key]) for key, row in expected.rows.items() if found[key] != row]
+    assert found.keys() == expected.keys()
+    different = [(row, found[key]) for key, row in expected.items() if found[key] != row]
     assert not different, f"{len(different)} of {len(found)} rows differ, the first: {different[:2]}"
-    assert saved > 0, "the last worker has called the network for every window"

@@ -80,24 +80,19 @@ def pipeline_of(
     imputer: Imputer,
     form: Form | None,
     share: float = 1.0,
-    gain: float = 0.0,
-    kind: type[Pipeline] = Pipeline,
     networks: Collection[str] | None = None,
 ) -> Pipeline:
     contracts = {"m": contract(4, window=12, residual_quantiles=QUANTILES)}
     expert = None if form is None else FormExpert(form)
-    return kind(
-        RULES, contracts, imputer, form_expert=expert, score_share=share, model_gain=gain, upgrades=True,
-        networks=networks,
-    )  # fmt: skip
+    return Pipeline(RULES, contracts, imputer, form_expert=expert, score_share=share, upgrades=True, networks=networks)
 
 
-async def rows_of(pipeline: Pipeline, topic: list[Record], batch: int = 50, *, told: bool = True) -> Rows:
-    """All rows that one partition emits; with `told`, queries know the scores, as those of an engine do."""
+async def rows_of(pipeline: Pipeline, topic: list[Record], batch: int = 50) -> Rows:
+    """All rows that one partition emits."""
     windows, scores, parts = pipeline.windows(), pipeline.scores(), list[Rows]()
     for start in range(0, len(topic), batch):
         applied = pipeline.apply(windows, topic[start : start + batch], now_ms=NOW_MS)
         upgrades = pipeline.upgrades(windows, scores)
-        answers = await pipeline.query(applied.closed, applied.probes, upgrades, scores if told else None)
+        answers = await pipeline.query(applied.closed, applied.probes, upgrades)
         parts += [rows for _, rows in pipeline.settle(scores, answers)]
     return Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in Rows.__slots__))

@@ -207,9 +207,7 @@ class Recorded(Pipeline):
         self.events: list[Any] = []
         self.fails = False
 
-    async def query(
-        self, closed: Any, probes: Any = (), upgrades: Any = (), scores: Any = None, after: Any = None, **more: Any
-    ) -> Any:
+    async def query(self, closed: Any, probes: Any = (), upgrades: Any = (), **more: Any) -> Any:
         self.events.append(("query", len(closed), len(probes)))
         return await super().query(closed, [], upgrades)
 

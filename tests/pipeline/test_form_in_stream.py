@@ -50,8 +50,7 @@ class Sparse(Offset):
         return replace(found, values=np.where(windows.asked, found.values, 1e6))
 
 
-@pytest.mark.parametrize("gain", [0.0, 0.1])
-async def test_rows_probes_and_upgrades_need_the_newest_step_and_that_of_the_final_rows_alone(gain: float) -> None:
+async def test_rows_probes_and_upgrades_need_the_newest_step_and_that_of_the_final_rows_alone() -> None:
     asked: list[tuple[int, ...] | None] = []
 
     class Asked(Sparse):
@@ -68,7 +67,7 @@ async def test_rows_probes_and_upgrades_need_the_newest_step_and_that_of_the_fin
             return await (super().impute(windows) if self.back else AWAY.impute(windows))
 
     whole, sparse = [
-        await rows_of(pipeline_of(Returning(30.0), Form(form), gain=gain), records(250), batch=11)
+        await rows_of(pipeline_of(Returning(30.0), Form(form)), records(250), batch=11)
         for form in (Offset(-30.0), Asked(-30.0))
     ]
     assert set(asked) == {(0, 2)}

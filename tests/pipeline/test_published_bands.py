@@ -135,7 +135,7 @@ async def published(plant: Plant) -> list[dict[str, Any]]:
         applied = pipeline.apply(windows, topic[start : start + BATCH], now_ms=NOW_MS)
         assert applied.rejects == []
         upgrades = pipeline.upgrades(windows, scores)
-        answers = await pipeline.query(applied.closed, applied.probes, upgrades, scores)
+        answers = await pipeline.query(applied.closed, applied.probes, upgrades)
         for message in pipeline.messages(pipeline.settle(scores, answers)):
             rows += read_rows(message.value).to_pylist()
     return rows

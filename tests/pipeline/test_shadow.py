@@ -88,7 +88,7 @@ async def streamed(pipeline: Pipeline, steps: int = 60, asked: list[Probes] | No
         applied = pipeline.apply(windows, topic[start : start + 24], now_ms=NOW_MS)
         if asked is not None:
             asked += applied.probes
-        answers = await pipeline.query(applied.closed, applied.probes, pipeline.upgrades(windows, scores), scores)
+        answers = await pipeline.query(applied.closed, applied.probes, pipeline.upgrades(windows, scores))
         parts += [rows for _, rows in pipeline.settle(scores, answers)]
         await settled()
     return Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in Rows.__slots__))

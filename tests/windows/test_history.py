@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from glaim_stream.blend.worth import BLOCK
 from glaim_stream.core.catalogue import parse_catalogue
-from glaim_stream.windows.history import HORIZON, JUDGED_HORIZON, error_steps, history_ms, history_steps
+from glaim_stream.windows.history import HORIZON, history_ms, history_steps
 from glaim_stream.windows.partition import PartitionWindows
 from tests.event_time import fed
 from tests.support import STEP_MS, Event, catalogue
@@ -19,12 +18,6 @@ def test_without_scores_the_rows_of_a_step_depend_on_its_window() -> None:
 def test_with_scores_they_also_depend_on_the_probes_of_96_earlier_steps() -> None:
     assert HORIZON == 96
     assert history_steps(6, scored=True) == 6 + 96
-
-
-def test_with_a_required_gain_they_depend_on_two_blocks_before_the_oldest_of_these_probes() -> None:
-    assert JUDGED_HORIZON >= (HORIZON - 1) + (BLOCK - 1) + BLOCK
-    assert history_steps(6, scored=True, judged=True) == 6 + JUDGED_HORIZON
-    assert error_steps(scored=False, judged=True) == 0, "without probes there is nothing to judge"
 
 
 @pytest.mark.parametrize(
@@ -48,9 +41,9 @@ def test_with_several_models_the_longest_history_counts() -> None:
     assert history_ms(rules, scored=False) == 5 * 60_000
 
 
-@pytest.mark.parametrize(("share", "judged"), [(0.0, False), (1.0, False), (1.0, True)])
-def test_the_rings_remember_the_offsets_of_the_whole_history(share: float, judged: bool) -> None:
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_the_rings_remember_the_offsets_of_the_whole_history(share: float) -> None:
     """One reading per step, at the offset of its step: step 399 is open, and 398 is the newest closed one."""
-    windows = PartitionWindows(catalogue(window=6), score_share=share, judged=judged, group_names=["g0"])
+    windows = PartitionWindows(catalogue(window=6), score_share=share, group_names=["g0"])
     fed(windows, [Event(step * STEP_MS) for step in range(400)])
-    assert windows.rebuild_from(400) == 399 - history_steps(6, scored=share > 0, judged=judged)
+    assert windows.rebuild_from(400) == 399 - history_steps(6, scored=share > 0)

@@ -25,14 +25,13 @@ def nothing_before(part: Range) -> Range:
     return replace(part, end=part.begin)
 
 
-async def warm_up_range(consumer: Any, part: Range, catalogue: Catalogue, *, judged: bool = False) -> Range:
+async def warm_up_range(consumer: Any, part: Range, catalogue: Catalogue) -> Range:
     """Return the range of records before `part` that its rows depend on; it may be empty.
 
     Args:
         consumer: from `ranges.reader`.
         part: the range to replay.
         catalogue: the models whose windows are warmed up.
-        judged: whether a model rests where it gains too little.
     """
     before = replace(part, begin=part.oldest, end=part.begin)
     if not len(before):
@@ -41,7 +40,7 @@ async def warm_up_range(consumer: Any, part: Range, catalogue: Catalogue, *, jud
     if newest_ms is None:
         return before
     # The newest reading just before the range is at most the newest of all, so the bound can only lie too early.
-    bound_ms = newest_ms - history_ms(catalogue, scored=True, judged=judged)
+    bound_ms = newest_ms - history_ms(catalogue, scored=True)
     at = (await consumer.offsets_for_times({part.tp: max(0, bound_ms)})).get(part.tp)
     return replace(before, begin=min(max(part.oldest, at.offset), part.begin)) if at is not None else before
 

@@ -30,9 +30,7 @@ async def check(settings: Settings, subjects: Collection[Subject] = ()) -> list[
     if Subject.KAFKA in wanted:
         findings += kafka_findings(
             settings,
-            None
-            if catalogue is None
-            else history_ms(catalogue, scored=settings.remembers, judged=settings.judged, quality=settings.quality),
+            None if catalogue is None else history_ms(catalogue, scored=settings.remembers, quality=settings.quality),
         )
     if Subject.TRITON in wanted:
         findings += await answer_findings(settings, contracts)

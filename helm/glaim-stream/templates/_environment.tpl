@@ -68,8 +68,6 @@ as floats and would write a million as 1e+06.
 {{- end }}
 - name: GLAIM_SCORE_LEAST
   value: {{ .Values.worker.scoreLeast | int64 | quote }}
-- name: GLAIM_MODEL_GAIN
-  value: {{ .Values.worker.modelGain | quote }}
 - name: GLAIM_SHADOW_SCORES
   value: {{ .Values.worker.shadowScores | quote }}
 - name: GLAIM_ADAPTIVE_INTERVALS

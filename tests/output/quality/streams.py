@@ -53,7 +53,7 @@ class Partition:
     async def feed(self, topic: list[Input], batch: int = 31) -> Partition:
         for start in range(0, len(topic), batch):
             applied = self.pipeline.apply(self.windows, topic[start : start + batch], now_ms=self.now_ms)
-            answers = await self.pipeline.query(applied.closed, applied.probes, (), self.scores)
+            answers = await self.pipeline.query(applied.closed, applied.probes)
             self.rows += [rows for _, rows in self.pipeline.settle(self.scores, answers)]
             if self.scores.quality is not None:
                 self.records += self.scores.quality.take()

@@ -1,19 +1,16 @@
-"""Messages of a plant for which the network rests in part, and the rows of a worker that is not interrupted."""
+"""Messages of the simulated plant for its network, and the rows of a worker that is not interrupted."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from kafka.consumer.fetcher import ConsumerRecord
-from numpy.typing import NDArray
 
 from deploy.cache import CHECKOUT
-from glaim_stream.blend.worth import BLOCK
 from glaim_stream.build import create_pipeline
 from glaim_stream.core.settings import Settings
 from glaim_stream.feed.dropouts import hide
@@ -27,8 +24,6 @@ DISORDER_MS = 100_000  # largest random delay of a reading, within the lateness
 HIDDEN = 0.15
 LATE = 0.01
 RECORDS = 997  # of a batch; no worker cuts the topic like this
-
-Decisions = dict[int, NDArray[np.bool_]]  # by block of steps: the sensors for which the network rests
 
 
 def steady_plant() -> str:
@@ -64,35 +59,17 @@ def every_column(values: Iterable[bytes]) -> dict[Key, dict[str, Any]]:
     return rows
 
 
-@dataclass
-class Uninterrupted:
-    """What a worker publishes that reads a partition once, and its decisions about the network."""
-
-    rows: dict[Key, dict[str, Any]] = field(default_factory=dict)
-    resting: Decisions = field(default_factory=dict)
-
-
-async def uninterrupted(settings: Settings, records: Sequence[ConsumerRecord]) -> Uninterrupted:
-    """Compute what a worker with these settings and one model publishes for the records of one partition.
-
-    Every batch is settled before the next one is asked, so the network is not called where it rests: a worker, which
-    has several batches in flight, calls it for more windows and in other batches.
-    """
-    found = Uninterrupted()
+async def uninterrupted(settings: Settings, records: Sequence[ConsumerRecord]) -> dict[Key, dict[str, Any]]:
+    """Compute the rows, with all columns, that a worker with these settings publishes for one partition's records."""
+    rows: dict[Key, dict[str, Any]] = {}
     pipeline, ladder = create_pipeline(settings)
     windows, scores = pipeline.windows(), pipeline.scores()
-    worth = scores.models[0].worth
-    assert worth is not None
-    sensors = np.arange(len(pipeline.catalogue.models[0].sensors))
     for start in range(0, len(records), RECORDS):
         batch = records[start : start + RECORDS]
         applied = pipeline.apply(windows, batch, now_ms=time.time_ns() // 1_000_000)
         upgrades = pipeline.upgrades(windows, scores)
-        answers = await pipeline.query(applied.closed, applied.probes, upgrades, scores)
+        answers = await pipeline.query(applied.closed, applied.probes, upgrades)
         messages = pipeline.messages(pipeline.settle(scores, answers))
-        found.rows |= every_column(message.value for message in messages)
-        if applied.probes:
-            step = int(applied.probes[-1].step[-1])
-            found.resting[step // BLOCK] = worth.rests(np.full(len(sensors), step), sensors)
+        rows |= every_column(message.value for message in messages)
     await ladder.close()
-    return found
+    return rows
