@@ -33,7 +33,8 @@ paper. Under 0.01 the paper's third decimal is coarse, so ours have four.
 - `blend` is what this recipe gives: closed form, network, and network without the closed form, with one set of weights
   from validation windows. A line's `blend` and `parts_mse` in `paper.jsonl` have the weights and each answer's error.
 
-The tables of the shift have the same figures of the last three: they are made for no rate, so there is none to move to.
+Data sets of which nothing was run are left out. The last three are made for no rate, so the tables of the shift have
+their ratios only.
 
 Recipes of the trainings: `paper` is Adam at a constant rate, batches of 16, at most 300 epochs, patience 30, seed 2021,
 no averaging. `ours` takes twice that rate after a warm-up, follows a cosine, averages the weights and clips gradients,

@@ -20,7 +20,7 @@ from training.network.model import count_parameters
 
 HEADER = (
     "data set", "pattern", "rate", "method", "D", "parameters", "MSE / MAE", "the paper prints", "epochs", "minutes",
-    "ended by", "machine", "date",
+    "ended by",
 )  # fmt: skip
 NOTE = """All methods have the same windows, the same standardisation, and the same hidden cells in every test window.
 PyPOTS's networks train with its loss (mean absolute error over observed and hidden cells) and its Adam, batches
@@ -33,7 +33,8 @@ form, and one training of the network over it, fill all eight cells of a data se
 a GPU, the minutes are the GPU's. CSDI answers with the mean of 5 draws, in at most 200 of the test windows,
 because a draw takes half a second a window; its authors average 100 draws. PyPOTS's PatchTST and
 iTransformer do not standardise every window by itself, as the networks of that name in the paper's
-comparison may have done; this can matter on drifting data like Illness.
+comparison may have done; this can matter on drifting data like Illness. Each line of `peers.jsonl` has its
+command, machine and date.
 """
 
 
@@ -58,10 +59,9 @@ def section(folder: Path, ours: Sequence[Line]) -> str:
         rows += [_peer(line, most["windows"]) for line in sorted(theirs, key=lambda line: line["mse"])]
         for bar in BARS:
             result = errors(most[f"{bar}_mse"], most[f"{bar}_mae"])
-            rows.append([*_head(most), bar.replace("_", " "), EMPTY, EMPTY, result, *[EMPTY] * 6])
+            rows.append([*_head(most), bar.replace("_", " "), EMPTY, EMPTY, result, *[EMPTY] * 4])
     versions = ", ".join(sorted({line["pypots"] for line in found}))
-    commands = "\n".join(f"- `{line['command']}`" for line in found)
-    return f"{grid(HEADER, rows)}\n{NOTE}PyPOTS {versions}.\n\n{commands}\n"
+    return f"{grid(HEADER, rows)}\n{NOTE}PyPOTS {versions}.\n"
 
 
 def _place(line: Line) -> tuple[str, str, float, float]:
@@ -81,7 +81,7 @@ def _training(line: Line, ended: str) -> list[str]:
     minutes = f"{line['seconds'] / 60:.{0 if line['seconds'] >= 60 else 1}f}"
     if "processor_s" in line:
         minutes += f" ({line['processor_s'] / 60:.0f})"
-    return [minutes, ended, line["machine"], line["date"]]
+    return [minutes, ended]
 
 
 def _ours(line: Line) -> list[str]:

@@ -25,15 +25,24 @@ def row(text: str, *begin: str) -> list[str]:
     return [cell.strip() for cell in found[0].strip("|").split("|")]
 
 
-def test_without_results_the_page_shows_the_papers_figures_only(tmp_path: Path) -> None:
+def test_a_data_set_of_which_nothing_was_run_is_left_out(tmp_path: Path) -> None:
     text = page.text([], tmp_path)
-    table = text[text.index("## Block missing") : text.index("## Missing-rate shift, random")]
-    assert row(table, "Illness", "0.3") == [
-        "Illness", "0.3", "0.093 / 0.160", "0.404 / 0.392 TimesNet", *[""] * 8,
-    ]  # fmt: skip
-    assert text.count("| PEMS03 |") == 4 * 4
-    assert "Trainings of the network alone" not in text
+    assert " missing\n" not in text
+    one = [line(Cell("Illness", "block", 0.3), Place("block", (0.3,)), 0.1)]
+    text = page.text(one, tmp_path)
+    table = text[text.index("## Block missing") : text.index("## Trainings of the network alone")]
+    assert row(table, "Illness", "0.1")[2:] == ["0.046 / 0.113", "0.201 / 0.279 ModernTCN", *[""] * 8]
+    assert row(table, "Illness", "0.3")[6] == "0.100 / 0.200"
+    assert "ETTh2" not in table
     assert "At a glance" not in text
+
+
+def test_the_table_of_the_shift_has_ratios_of_what_is_made_for_no_rate() -> None:
+    cell = Cell("Illness", "block", 0.3)
+    form = {**measured(cell, "closed_form", 0, 0.2), "table": "shift", "test_rate": 0.7, "paper_mse": 0.25}
+    text = cell_table.text("shift", "block", cell_table.Found([], [form], []))
+    assert row(text, "Illness", "0.7")[4:] == ["", "0.80", ""]
+    assert row(text, "data set", "rate")[4:] == ["GLAIM alone", "closed form, ratio", "blend, ratio"]
 
 
 def test_a_training_is_shown_beside_the_papers_figure_with_its_ratio() -> None:
