@@ -41,7 +41,7 @@ def test_the_right_alerts_fire_when_triton_dies_and_resolve_when_it_returns(syst
     assert system.firing() == set()
 
 
-# The system's model has no closed form, and one version; test_page_panels_live.py and test_shadow_live.py have more.
+# One version without a closed form: test_page_panels_live.py and tests/integration/test_shadow_scores.py have others.
 ELSEWHERE = ("Closed forms", "Error of a version over another's", "Mean absolute error of two versions")
 PANELS = [
     each

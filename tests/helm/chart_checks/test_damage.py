@@ -217,7 +217,6 @@ BROKEN: list[tuple[Rule, Damage, str]] = [
         "uses the port http, which Service/",
     ),
     # retraining
-    (scheduled.check, set_field("CronJob", "training", "spec.schedule", "0 3 * * 7"), "days of the week"),
     (scheduled.check, set_pod_field("training", "restartPolicy", "OnFailure"), "podFailurePolicy needs"),
     (conventions.check, set_pod_field("training", "initContainers.1.resources.limits", None), "no memory limit"),
     (environment.check, set_pod_field("training", "initContainers.2.command.1", "dumpp"), "no command dumpp"),

@@ -12,7 +12,6 @@ from tests.helm.chart_checks import (
     conventions,
     environment,
     network,
-    pod_security,
     probes,
     references,
     scheduled,
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(1800)
 
 RULES: list[Callable[[System], Iterator[str]]] = [
-    pod_security.check,
     conventions.check,
     references.check,
     probes.check,
