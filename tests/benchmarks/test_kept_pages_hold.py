@@ -15,6 +15,8 @@ from deploy.cache import CHECKOUT
 from glaim_stream.feed import plant
 from tests.data_sets import DATA_SETS
 
+pytestmark = pytest.mark.slow  # it fits whole data sets; quicker: the tests of the pages, beside this one
+
 KEPT = CHECKOUT / "benchmarks"
 # Machines differ in the last digits of a fit, and those may tip a choice between two constants of nearly equal error.
 SAME = 0.005
@@ -61,7 +63,6 @@ def test_the_newest_steps_of_a_closed_form_hold(data: None, tmp_path: Path) -> N
     require_same(tmp_path / "edge.jsonl", KEPT / "edge/results/edge.jsonl", OF_EDGE)
 
 
-@pytest.mark.slow  # quicker: tests/benchmarks/edge measures small models
 def test_the_newest_steps_of_the_shipped_plant_hold(tmp_path: Path) -> None:
     rows = tmp_path / "plant.parquet"
     plant.main(["--out", str(rows), "--days", "21", "--seed", "1"])

@@ -24,6 +24,8 @@ from training.data.series import fit_scale
 from training.errors import ConfigError
 from training.fit import loop
 
+pytestmark = pytest.mark.slow  # it trains or fits; quicker: test_paper_cells.py, test_paper_page.py, test_blend.py
+
 ROWS = (640, 60, 50)
 
 
@@ -164,7 +166,7 @@ def test_a_gpu_that_torch_does_not_find_is_refused(tiny: Path, capsys: pytest.Ca
     assert "finds no CUDA device" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("saves", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("saves", [3])
 def test_a_killed_training_continues_to_the_same_weights_and_lines(longer: Path, saves: int) -> None:
     run(longer, "--draws", "1", only="Tiny/block/0.3")
     original, saved = checkpoints.save, []

@@ -14,6 +14,8 @@ from benchmarks.paper.datasets import DATASETS, WINDOW
 from training import closed_form
 from training.data.tables import load
 
+pytestmark = pytest.mark.slow  # it trains or fits; quicker: test_paper_cells.py, test_paper_page.py, test_blend.py
+
 ROWS = (420, 60, 50)  # a fit needs more training rows than the networks of the other tests
 
 

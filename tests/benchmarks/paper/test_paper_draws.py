@@ -11,6 +11,8 @@ from benchmarks.paper import draws, lines
 from benchmarks.paper.__main__ import main
 from benchmarks.paper.masks import hidden_cells
 
+pytestmark = pytest.mark.slow  # it trains or fits; quicker: test_paper_cells.py, test_paper_page.py, test_blend.py
+
 
 def test_draws_differ_and_the_first_equals_the_tables_draw() -> None:
     table, first, second = (hidden_cells("ETTh1", "random", 0.3, 96, 40, 7, draw=draw) for draw in (0, 1, 2))

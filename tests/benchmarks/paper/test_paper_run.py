@@ -9,6 +9,8 @@ from benchmarks.paper.lines import KEYS, read
 from benchmarks.paper.score import HiddenCells, score
 from training import checkpoint as checkpoints
 
+pytestmark = pytest.mark.slow  # it trains or fits; quicker: test_paper_cells.py, test_paper_page.py, test_blend.py
+
 REQUIRED = {
     "table", "dataset", "pattern", "train_rate", "test_rate", "variant", "seed", "mse", "mae", "paper_mse", "paper_mae",
     "epochs", "seconds", "machine", "date", "command", "recipe", "d_model", "layers", "large_kernel", "windows",

@@ -16,6 +16,8 @@ from benchmarks.paper.datasets import DATASETS
 from benchmarks.paper.simple import command, methods, table
 from training.data.series import Series, fit_scale
 
+pytestmark = pytest.mark.slow  # it trains or fits; quicker: test_paper_cells.py, test_paper_page.py, test_blend.py
+
 HOUR_MS = 3_600_000
 ROWS = (420, 60, 50)
 

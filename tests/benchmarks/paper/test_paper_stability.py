@@ -13,6 +13,8 @@ from training.evaluate import restore
 from training.network.build import build_network
 from training.network.sizes import GLAIMConfig
 
+pytestmark = pytest.mark.slow  # it trains or fits; quicker: test_paper_cells.py, test_paper_page.py, test_blend.py
+
 
 def test_the_aggregate_is_the_mean_over_features_and_its_rows_sum_to_one() -> None:
     model = build_network(GLAIMConfig(3, d_model=8)).eval()
