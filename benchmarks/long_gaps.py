@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,25 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import data_sets, machine
-from benchmarks.file_plausibility import Part, Truth, read
+from glaim_stream.feed.sources import read_source
+from glaim_stream.health.gridded import gridded
 from glaim_stream.tables.fill import Group, fill_groups
+from glaim_stream.tables.grid import step_of
 
 Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a data set, in which its sensors are in use."""
+
+    name: str
+    file: str
+    missing: tuple[str, ...]
+    groups: int
+    first: int
+    steps: int
+
 
 _PARTS = (
     Part("ETTh1", "ETTh1.csv", (), 1, 0, 3000),
@@ -33,6 +49,32 @@ _PARTS = (
 _SILENCES = ((1000, 1400), (2500, 3000), (1800, 3000))
 _SENSORS = 5
 _LEAST_TRUE = 100  # readings in the gap
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Series of groups [C, N], and the deviation of each sensor [C]."""
+
+    sensors: tuple[str, ...]
+    groups: tuple[Group, ...]
+    deviation: Doubles
+
+
+def read(folder: Path, part: Part) -> Truth:
+    """Read a part of a data set."""
+    source = read_source(folder / part.file, missing=part.missing)
+    found = gridded(source.cells, source.cell, source.time_ms, source.value, step_of([np.unique(source.time_ms)]))
+    steps = slice(part.first, part.first + part.steps)
+    out = tuple(
+        Group(
+            each.group,
+            each.step_ms * (each.first + np.arange(each.steps, dtype=np.int64)[steps]),
+            np.where(each.observed, each.values, np.nan)[:, steps],
+        )
+        for each in found.groups[: part.groups]
+    )
+    deviation = np.nanstd(np.concatenate([each.values for each in out], axis=1), axis=1)
+    return Truth(found.sensors, out, np.where(deviation > 0, deviation, 1.0))
 
 
 @dataclass(frozen=True)

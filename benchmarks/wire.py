@@ -10,21 +10,25 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 from typing import get_args
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
 from benchmarks.load import Load, Shape
-from benchmarks.scores import plant_records
+from benchmarks.record import Record
 from deploy.cache import CHECKOUT
 from glaim_stream.build import create_pipeline
 from glaim_stream.core.settings import Settings
+from glaim_stream.feed.plant import simulate
 
 GROUPS = (1, 10, 100, 1000)  # groups of a partition that close a step together
 _STEPS = 24
 _READINGS = 50_000
+_DROPPED = 0.02  # share of the readings
 
 
 def bytes_a_reading() -> dict[str, float]:
@@ -37,6 +41,22 @@ def bytes_a_reading() -> dict[str, float]:
             readings += message.readings
         found[shape] = round(total / readings, 1)
     return found
+
+
+def plant_records(groups: int, steps: int) -> list[Record]:
+    """One record per group and step."""
+    plant = simulate(steps / 1440, groups=groups, seed=3)
+    shown = np.random.default_rng(3).random(plant.values.shape) >= _DROPPED
+    out: list[Record] = []
+    for step, ts in enumerate(plant.times_ms.tolist()):
+        for row, group in enumerate(plant.groups):
+            values = {
+                sensor: float(plant.values[row, place, step])
+                for place, sensor in enumerate(plant.sensor_ids)
+                if shown[row, place, step]
+            }
+            out.append(Record(json.dumps({"group": group, "ts": ts, "values": values}).encode(), len(out), ts))
+    return out
 
 
 async def bytes_a_row(groups: int) -> dict[str, float]:

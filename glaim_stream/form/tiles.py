@@ -5,7 +5,7 @@ form covers the nearest L = MOST_CELLS // C steps alone (at least `_LEAST_SPAN`)
 which it is far from the edges; the newest steps come from the newest tile, so the newest step costs one tile. What is
 lost is what a sensor's own values more than L steps away say: little, except of gaps that are longer than L. At C = 100
 (L = 25) a busy core fills the newest steps of 740 windows/s with 5 % missing, whole windows at 95/s, and a fit takes a
-minute (`benchmarks/gaussian.py`; errors and costs beside other forms: `benchmarks/many_sensors.py`).
+minute (`benchmarks/gaussian.py`; other forms: `docs/decisions/many-sensors.md`).
 """
 
 from __future__ import annotations

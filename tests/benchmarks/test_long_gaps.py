@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.file_plausibility import Truth
-from benchmarks.long_gaps import measure, summary
+from benchmarks.long_gaps import Truth, measure, summary
 from glaim_stream.tables.fill import Group
 from tests.tables.test_fill import series
 

@@ -22,7 +22,7 @@ WINDOW_BYTES_PER_SENSOR = 18.01e6 / 11_000
 # benchmarks/results/wire.jsonl, `python -m benchmarks.wire`: key and value, without Kafka's own 20 bytes or so
 BYTES_A_READING: dict[Shape, float] = {"single": 98.9, "batch": 64.9, "arrow": 45.6}
 BYTES_A_ROW = ((8.0, 456.3), (81.0, 57.2), (810.3, 10.3), (8094.0, 5.6))  # rows of a message -> bytes of each
-# benchmarks/results/scores.jsonl, `python -m benchmarks.scores`: the worker's own CPU time for one more window
+# The worker's own CPU time for one more window (benchmarks/README.md, Earlier measurements)
 WINDOW_CORE_S = (0.59 - 0.39) / 3547
 # docs/faults.md: a running worker, without its windows
 WORKER_BASE_BYTES = 316e6
