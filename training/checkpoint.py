@@ -14,8 +14,7 @@ from torch import Tensor
 
 from training.errors import ConfigError
 
-FORMAT = 2  # 1 had no position within an epoch and loads as the end of its epoch
-READABLE = (1, 2)
+FORMAT = 2
 
 
 @dataclass
@@ -72,8 +71,8 @@ def load(path: Path) -> Checkpoint:
     except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
         raise ConfigError(f"expected a checkpoint at {path}, found a file that cannot be read: {error}") from error
     found = content.pop("format", None) if isinstance(content, dict) else None
-    if found not in READABLE:
-        raise ConfigError(f"expected a checkpoint of format {' or '.join(map(str, READABLE))} at {path}, found {found}")
+    if found != FORMAT:
+        raise ConfigError(f"expected a checkpoint of format {FORMAT} at {path}, found {found}")
     return Checkpoint(**content)
 
 

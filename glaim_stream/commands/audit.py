@@ -49,7 +49,7 @@ def audit(
     *,
     stream: AuditFlags,
     from_offset: Annotated[
-        list[str] | None, typer.Option("--from-offset", "--offset", help=f"First input offset to read. {OFFSETS}")
+        list[str] | None, typer.Option("--from-offset", help=f"First input offset to read. {OFFSETS}")
     ] = None,
     until_offset: Annotated[
         list[str] | None, typer.Option(help=f"Judge only steps that have a reading below this input offset. {OFFSETS}")
@@ -58,7 +58,6 @@ def audit(
         str | None,
         typer.Option(
             "--since",
-            "--from",
             help=f"Judge only steps that begin at or after this time, in input and output: {MOMENT}.",
         ),
     ] = None,

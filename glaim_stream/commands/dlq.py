@@ -56,7 +56,7 @@ class FilterFlags:
         list[str] | None, typer.Option(help="Only letters of this group, by the record's key; repeatable.")
     ] = None
     since: Annotated[
-        str | None, typer.Option("--since", "--from", help=f"Only letters written at or after this time, {MOMENT}.")
+        str | None, typer.Option("--since", help=f"Only letters written at or after this time, {MOMENT}.")
     ] = None
     until: Annotated[str | None, typer.Option(help="Only letters written before this time, likewise.")] = None
 

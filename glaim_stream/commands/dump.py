@@ -36,7 +36,7 @@ def dump(
     out: Annotated[Path, typer.Option(help="The file, .parquet or .csv; it appears whole at the end.")],
     since: Annotated[
         str | None,
-        typer.Option("--since", "--from", help=f"Only records at or after this time, {MOMENT}."),
+        typer.Option("--since", help=f"Only records at or after this time, {MOMENT}."),
     ] = None,
     until: Annotated[str | None, typer.Option(help="Only records before this time, likewise.")] = None,
     model: Annotated[

@@ -57,7 +57,7 @@ def learn(
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option("--since", "--from", help=f"Only a file's readings, or a topic's records, at or after this time, "
+        typer.Option("--since", help=f"Only a file's readings, or a topic's records, at or after this time, "
                      f"{MOMENT}."),
     ] = None,
     until: Annotated[str | None, typer.Option(help="Only those before this time, likewise.")] = None,

@@ -127,7 +127,7 @@ class OffsetFlags:
     """Flags that choose a range of the input topic by offset and partition."""
 
     from_offset: Annotated[
-        list[str] | None, typer.Option("--from-offset", "--offset", help=f"First topic offset to read. {OFFSETS}")
+        list[str] | None, typer.Option("--from-offset", help=f"First topic offset to read. {OFFSETS}")
     ] = None
     until_offset: Annotated[list[str] | None, typer.Option(help=f"First topic offset not to read. {OFFSETS}")] = None
     partition: Annotated[list[int] | None, typer.Option(help="Read only this topic partition; repeatable.")] = None

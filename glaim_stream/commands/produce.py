@@ -63,7 +63,7 @@ def produce(
     ] = False,
     speed: Annotated[str, typer.Option(help="Times real time, such as 3600 (an hour a second), or `max`.")] = "max",
     since: Annotated[
-        str | None, typer.Option("--since", "--from", help=f"Only readings at or after this time, {MOMENT}.")
+        str | None, typer.Option("--since", help=f"Only readings at or after this time, {MOMENT}.")
     ] = None,
     until: Annotated[str | None, typer.Option("--until", help="Only readings before this time, likewise.")] = None,
     form: FileFlags,

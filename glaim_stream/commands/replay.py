@@ -94,9 +94,7 @@ def replay(
     offsets: OffsetFlags,
     since: Annotated[
         str | None,
-        typer.Option(
-            "--since", "--from", help=f"Only a file's readings, or a topic's records, at or after this time, {MOMENT}."
-        ),
+        typer.Option("--since", help=f"Only a file's readings, or a topic's records, at or after this time, {MOMENT}."),
     ] = None,
     until: Annotated[str | None, typer.Option(help="Only those before this time, likewise.")] = None,
     warm_up: Annotated[

@@ -61,7 +61,7 @@ def report(
     ] = None,
     stream: TopicFlags,
     since: Annotated[
-        str | None, typer.Option("--since", "--from", help=f"Only steps that begin at or after this time, {MOMENT}.")
+        str | None, typer.Option("--since", help=f"Only steps that begin at or after this time, {MOMENT}.")
     ] = None,
     until: Annotated[str | None, typer.Option(help="Only steps that end at or before this time, likewise.")] = None,
     group: Annotated[

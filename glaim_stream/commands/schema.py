@@ -64,15 +64,14 @@ _STATUS = {
     "BAD_NO_DATA": "null: no reading of the sensor in the whole window",
     "BAD_AGGREGATE_INVALID_INPUTS": "null: the value's interval is wider than the sensor's max_interval",
     "BAD_DATA_UNAVAILABLE": "null: no imputer returned a value",
-    "BAD": "null, only in rows of schema 1, which have no further detail and mark every filled row as Uncertain",
 }
 
 _READ = """
 READ, with only kafka-python and pyarrow:
   for message in KafkaConsumer("imputed-readings", bootstrap_servers="localhost:9092"):
       table = pyarrow.ipc.open_stream(message.value).read_all()
-With this package: glaim_stream.output.records.read_rows(message.value), which also reads schemas 1 and 2, and
-newest_revisions(tables), which keeps only the newest revision of each row.
+With this package: glaim_stream.output.records.read_rows(message.value), and newest_revisions(tables), which keeps only
+the newest revision of each row.
 """
 
 

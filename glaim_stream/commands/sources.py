@@ -54,7 +54,7 @@ class ColumnFlags:
 
     time: Annotated[
         str | None,
-        typer.Option("--time", "--time-column", help="One column, or several as `Date+Clock`. [default: detected]"),
+        typer.Option("--time", help="One column, or several as `Date+Clock`. [default: detected]"),
     ] = None  # fmt: skip
     separator: Annotated[str, typer.Option(help="Separator of group and sensor in a wide file's column names.")] = "."
     missing: Annotated[
@@ -80,20 +80,6 @@ class FileFlags(ColumnFlags):
     name: Annotated[
         str | None, typer.Option(help="Name of the group of a file that names none; its columns are then sensors.")
     ] = None
-    group: Annotated[str | None, typer.Option(hidden=True)] = None  # the former name of --name
-
-    @property
-    def group_name(self) -> str | None:
-        """Name of the group of a file that names none.
-
-        Raises:
-            SettingsError: it is given twice, and differs.
-        """
-        from glaim_stream.core.errors import SettingsError
-
-        if self.name is not None and self.group not in (None, self.name):
-            raise SettingsError(f"expected one name of the group, found --name {self.name} and --group {self.group}")
-        return self.name if self.name is not None else self.group
 
 
 def open_source(file: Path | None, plant: PlantFlags, form: FileFlags, *, start_ms: int | None = None) -> Source:
@@ -113,7 +99,7 @@ def open_source(file: Path | None, plant: PlantFlags, form: FileFlags, *, start_
         file,
         separator=form.separator,
         time_column=form.time,
-        group=form.group_name,
+        group=form.name,
         missing=form.missing or (),
         timezone=form.timezone,
         date_order=form.date_order or "",

@@ -69,10 +69,10 @@ def tail(
     ] = False,
     since: Annotated[
         str | None,
-        typer.Option("--since", "--from", help=f"Start with the rows published at or after this time, {MOMENT}."),
+        typer.Option("--since", help=f"Start with the rows published at or after this time, {MOMENT}."),
     ] = None,
     from_offset: Annotated[
-        list[str] | None, typer.Option("--from-offset", "--offset", help=f"First output offset to read. {OFFSETS}")
+        list[str] | None, typer.Option("--from-offset", help=f"First output offset to read. {OFFSETS}")
     ] = None,
     partition: Annotated[list[int] | None, typer.Option(help="Read only this topic partition; repeatable.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="End after this many rows.")] = None,

@@ -61,7 +61,6 @@ class Status(IntEnum):
     UNCERTAIN_SENSOR_NOT_ACCURATE = 0x40930000  # observed, but apart from its window (health/plausibility.py)
     UNCERTAIN_LAST_USABLE_VALUE = 0x40900000  # last value: "whatever was updating this value has stopped doing so"
     UNCERTAIN_SUBSTITUTE_VALUE = 0x40910000  # made by the model, the blend, the closed form or interpolation
-    BAD = 0x80000000  # no further detail: rows of schema 1
     BAD_NO_COMMUNICATION = 0x80310000  # null: silent for longer than max_gap; "no last known value available"
     BAD_SENSOR_FAILURE = 0x808C0000  # null, and a reading of this step reported that it holds no value
     BAD_NO_DATA = 0x809B0000  # null: the sensor is absent from the whole window; "no data exists for the time range"

@@ -1,9 +1,8 @@
 """The output format: encodes and reads the Arrow messages of `imputed-readings`.
 
 A message is one Arrow IPC stream of rows in the schema below. `read_rows` reads a message into a table; plain pyarrow
-does too: `pyarrow.ipc.open_stream(message.value).read_all()`. Messages of schemas 1 and 2, which an output topic may
-still contain, are read into the same columns. Method, Quality, METHODS and QUALITIES are re-exported from
-glaim_stream.core.vocabulary.
+does too: `pyarrow.ipc.open_stream(message.value).read_all()`. Method, Quality,
+METHODS and QUALITIES are re-exported from glaim_stream.core.vocabulary.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from glaim_stream.core.vocabulary import METHODS as METHODS
 from glaim_stream.core.vocabulary import QUALITIES as QUALITIES
 from glaim_stream.core.vocabulary import Method as Method
 from glaim_stream.core.vocabulary import Quality as Quality
-from glaim_stream.core.vocabulary import Status, severity
+from glaim_stream.core.vocabulary import severity
 from glaim_stream.decode.arrow_streams import claim_of
 
 SCHEMA_VERSION = "3"
@@ -67,9 +66,6 @@ PLAIN_SCHEMA = pa.schema(
     [field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in SCHEMA],
     metadata=SCHEMA.metadata,
 )  # names as strings: the schema of tables and files of many messages
-_SINGLE_BEFORE_3 = ("value", "lower", "upper")
-_SINCE_2 = ("event_time", "status")
-_NAMES_1 = [name for name in SCHEMA.names if name not in _SINCE_2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +141,7 @@ def _stream(batch: pa.RecordBatch) -> bytes:
 
 
 def read_rows(message: bytes) -> pa.Table:
-    """Read one message of schema 1, 2 or 3 into a table in SCHEMA; its metadata keep the message's own version.
+    """Read one message into a table in SCHEMA.
 
     Raises:
         RecordError: the bytes are not an Arrow stream, or have another schema.
@@ -158,8 +154,13 @@ def read_rows(message: bytes) -> pa.Table:
             table = reader.read_all()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise RecordError(f"expected an Arrow IPC stream, found {len(message)} bytes that are none: {error}") from error
+    if table.schema.names != SCHEMA.names:
+        raise RecordError(f"expected the columns {SCHEMA.names}, found {table.schema.names}")
+    for field, found in zip(SCHEMA, table.schema, strict=True):
+        if found.type != field.type:
+            raise RecordError(f"expected the column {field.name} of type {field.type}, found {found.type}")
     _require_short_names(table)
-    return _in_schema(table)
+    return table
 
 
 def _require_short_names(table: pa.Table) -> None:
@@ -171,36 +172,6 @@ def _require_short_names(table: pa.Table) -> None:
             lengths = pc.binary_length(chunk.dictionary)
             if len(lengths) and (pc.max(lengths).as_py() or 0) * len(chunk) > _MOST_TEXT_BYTES:
                 raise RecordError(f"expected names of groups and sensors, found texts of {pc.max(lengths)} bytes")
-
-
-def _in_schema(table: pa.Table) -> pa.Table:
-    """The table with all columns of SCHEMA.
-
-    Schemas 1 and 2 have values of 32 bits. Schema 1 has no event time, and only the severity of a status.
-    """
-    if table.schema.names == SCHEMA.names:
-        single = [name for name in _SINGLE_BEFORE_3 if pa.types.is_float32(table[name].type)]
-        for name in single:
-            table = table.set_column(SCHEMA.get_field_index(name), SCHEMA.field(name), table[name].cast(pa.float64()))
-        return _of_version(table, b"2") if single else table
-    if table.schema.names != _NAMES_1:
-        raise RecordError(f"expected the columns {SCHEMA.names}, found {table.schema.names}")
-    bare = pa.array([Status.GOOD, Status.UNCERTAIN, Status.BAD], pa.uint32())
-    columns = {
-        "event_time": pa.nulls(table.num_rows, _TIME),
-        "status": bare.take(pc.index_in(table["quality"].cast(pa.string()), _QUALITIES)),
-    }
-    whole = pa.table({**{name: table[name] for name in _NAMES_1}, **columns}).select(SCHEMA.names).cast(SCHEMA)
-    return _of_version(whole, b"1")
-
-
-def _of_version(table: pa.Table, version: bytes) -> pa.Table:
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), _VERSION_KEY.encode(): version})
-
-
-def is_single_precision(table: pa.Table) -> bool:
-    """Whether a table of `read_rows` comes from a message with values of 32 bits, that is of schema 1 or 2."""
-    return (table.schema.metadata or {}).get(_VERSION_KEY.encode()) in (b"1", b"2")
 
 
 def halves(message: bytes) -> list[bytes]:
@@ -221,7 +192,7 @@ def newest_revisions(tables: Iterable[pa.Table]) -> pa.Table:
     Returns:
         Rows in PLAIN_SCHEMA, sorted by group, sensor and ts.
     """
-    plain = [without_dictionaries(_in_schema(each)) for each in tables]
+    plain = [without_dictionaries(each) for each in tables]
     table = pa.concat_tables(plain or [PLAIN_SCHEMA.empty_table()])
     table = table.append_column("order", pa.array(np.arange(table.num_rows)))
     table = table.sort_by(

@@ -18,12 +18,12 @@ from glaim_stream.tables.errors import TableError
 from glaim_stream.tables.fitted import Fitted
 from glaim_stream.tables.long_gaps import LongGaps
 
-_ARRAYS = ("by_form", "spread", "form_width", "line_width", "form_error", "line_errors", "cells")
+_ARRAYS = (
+    "by_form", "spread", "form_width", "line_width", "form_error", "line_errors", "cells",
+    "common_units", "nearest", "near_form", "near_line", "moving_width",
+)  # fmt: skip
 _LONG = ("error", "usual", "width")
 _LOWEST, _HIGHEST, _FORM = "lowest", "highest", "form"
-_LATER = {  # what older files would say
-    "common_units": np.nan, "nearest": 0.0, "near_form": 0.0, "near_line": 0.0, "moving_width": 0.0,
-}  # fmt: skip
 _KIND = "imputer of tables"
 
 
@@ -34,7 +34,6 @@ def write(path: Path, fitted: Fitted, state: Mapping[str, Any]) -> None:
         TableError: the state holds something else than text, numbers, and lists of them.
     """
     arrays: artefact.Arrays = {name: getattr(fitted, name) for name in _ARRAYS}
-    arrays |= {name: getattr(fitted, name) for name in _LATER}
     arrays |= {_LOWEST: fitted.limits.lowest, _HIGHEST: fitted.limits.highest}
     arrays |= {f"long_{name}": getattr(fitted.long_gaps, name) for name in _LONG}
     forms = [each for each in fitted.forms if isinstance(each, ClosedForm)]
@@ -71,10 +70,10 @@ def read(path: Path) -> tuple[Fitted, dict[str, Any]]:
     text = artefact.text_of(arrays)
     if text.get("kind") != _KIND:
         raise ModelError(f"{path} is not a saved imputer")
+    if not {*_ARRAYS, "long_error"} <= arrays.keys() or "by_line" not in text:
+        raise ModelError(f"{path} was saved by an earlier version: fit the imputer and save it again")
     sensors, step_ms, refused = text["fit"]
-    long = LongGaps.untried(len(sensors))
-    if "reach" in text:  # absent from files of 0.1
-        long = LongGaps(**{name: arrays[f"long_{name}"] for name in _LONG}, reach=text["reach"])
+    long = LongGaps(**{name: arrays[f"long_{name}"] for name in _LONG}, reach=text["reach"])
     names = [f"{_FORM}{place}" for place in range(text["forms"])]
     fitted = Fitted(
         sensors=tuple(sensors),
@@ -85,8 +84,7 @@ def read(path: Path) -> tuple[Fitted, dict[str, Any]]:
         limits=Limits(arrays[_LOWEST], arrays[_HIGHEST]),
         trained=np.zeros(len(sensors), np.bool_),
         long_gaps=long,
-        by_line=frozenset((group, sensor) for group, sensor in text.get("by_line", ())),
-        **{name: arrays.get(name, np.full(len(sensors), usual)) for name, usual in _LATER.items()},
+        by_line=frozenset((group, sensor) for group, sensor in text["by_line"]),
         **{name: arrays[name] for name in _ARRAYS},
     )
     return fitted, text["state"]

@@ -106,7 +106,7 @@ def test_help_imports_nothing_heavy() -> None:
         (["produce", "--plant", "--live", "--speed", "2"], "--live: expected no --speed"),
         (["produce", "--plant", "--live", "--until", "2030-01-01"], "--live: expected no --speed, --since or --until"),
         (["produce", "--plant", "--drop", "1.5", "--dry-run"], "share of readings"),
-        (["produce", "--plant", "--from", "2030-01-01", "--dry-run"], "found only some from 2026"),
+        (["produce", "--plant", "--since", "2030-01-01", "--dry-run"], "found only some from 2026"),
         (["catalogue", "check", "absent.yaml"], "expected a catalogue"),
         (["contract", "show", "absent"], "expected a model contract"),
         (["audit", "--catalogue", "absent.yaml"], "expected a catalogue"),

@@ -12,7 +12,6 @@ from glaim_stream.output.records import QUALITIES
 STANDARD = {
     "Good": 0x00000000,
     "Uncertain": 0x40000000,
-    "Bad": 0x80000000,
     "BadNoCommunication": 0x80310000,
     "BadSensorFailure": 0x808C0000,
     "UncertainLastUsableValue": 0x40900000,

@@ -1,6 +1,6 @@
 """What the API server refuses to change is, for every set of values, as in the charts before: an upgrade is possible.
 
-The fields below are those of charts 0.2.0 and 0.3.0. Where one has to change, the objects must be deleted first, which
+The fields below are those of chart 0.3.0. Where one has to change, the objects must be deleted first, which
 takes a step in UPGRADING.md.
 """
 

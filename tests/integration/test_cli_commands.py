@@ -183,7 +183,7 @@ def require_names_are_known(environment: dict[str, str]) -> None:
     assert (nothing.returncode, nothing.stdout) == (1, "")
     assert "expected rows, found none within 0.5 s" in nothing.stderr
     for arguments, problem in (
-        (["--offset", "99999999"], "up to "),
+        (["--from-offset", "99999999"], "up to "),
         (["--partition", "7"], "has the partitions [0, 1], not [7]"),
         (["--since", "yesterday"], "how long ago"),
         (["--output-topic", environment["GLAIM_OUTPUT_TOPIC"] + "s"], "did you mean"),

@@ -20,7 +20,6 @@ from glaim_stream.output.records import (
     Method,
     Rows,
     encode,
-    is_single_precision,
     newest_revisions,
     read_rows,
 )
@@ -114,70 +113,11 @@ def test_the_quality_is_the_severity_of_the_status(status: int, quality: str) ->
     assert (read["quality"].to_pylist(), read["status"].to_pylist()) == ([quality], [status])
 
 
-# Schemas 1 and 2, which an output topic may still contain
-
-
-def older(part: Rows, version: str) -> bytes:
-    """The rows as a worker with schema 1 or 2 wrote them."""
-    fields = [
-        field.with_type(pa.float32()) if pa.types.is_float64(field.type) else field
-        for field in SCHEMA
-        if version == "2" or field.name not in ("event_time", "status")
-    ]
-    old = pa.schema(fields, {"glaim-schema-version": version})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, old) as writer:
-        writer.write_table(table(part).select(old.names).cast(old, safe=False))
-    return bytes(sink.getvalue().to_pybytes())
-
-
-def schema_1(part: Rows) -> bytes:
-    return older(part, "1")
-
-
-@pytest.mark.parametrize("version", ["1", "2"])
-def test_older_messages_are_read_with_their_values_of_32_bits(version: str) -> None:
-    meter = 123_456_789.12
-    part = rows(3, value=[meter, np.nan, -0.0], lower=[0.1, np.nan, 1], upper=[0.2, np.nan, 2])
-    read = read_rows(older(part, version))
-    assert read.schema.equals(SCHEMA)
-    assert read.schema.metadata == {b"glaim-schema-version": version.encode()}
-    assert is_single_precision(read)
-    assert read["value"].to_pylist() == [123_456_792.0, None, -0.0]
-    assert read["lower"].to_pylist() == [float(np.float32(0.1)), None, 1]
-    assert not is_single_precision(read_rows(messages(part)[0][0]))
-
-
-def test_rows_of_all_schemas_can_be_joined() -> None:
-    parts = [rows(1, group=[group], value=[123_456_789.12]) for group in range(3)]
-    tables = [read_rows(older(parts[0], "1")), read_rows(older(parts[1], "2")), table(parts[2])]
-    joined = newest_revisions(tables)
-    assert joined.schema.equals(records.PLAIN_SCHEMA, check_metadata=True)
-    assert sorted(joined["value"].to_pylist()) == [123_456_789.12, 123_456_792.0, 123_456_792.0]
-
-
 @given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=40))
 def test_values_are_written_bit_for_bit(values: list[float]) -> None:
     """Up to 16 rows are plain, more are compressed."""
     read = table(rows(len(values), value=values))
     assert np.array_equal(read["value"].to_numpy().view(np.int64), np.array(values).view(np.int64))
-
-
-def test_a_message_of_schema_1_is_read_into_the_columns_of_schema_3() -> None:
-    statuses = [Status.GOOD, Status.UNCERTAIN_SUBSTITUTE_VALUE, Status.BAD_NO_DATA]
-    read = read_rows(schema_1(rows(3, group=[0, 1, 2], status=statuses)))
-    assert read.schema == SCHEMA
-    assert read["group"].to_pylist() == GROUPS
-    assert read["event_time"].null_count == 3
-    assert read["status"].to_pylist() == [Status.GOOD, Status.UNCERTAIN, Status.BAD]  # only the severity
-
-
-def test_rows_of_both_schemas_can_be_folded() -> None:
-    old = schema_1(rows(2, ts_ms=[0, 1], value=[1, 2]))
-    plain = pa.ipc.open_stream(old).read_all()
-    new = table(rows(2, ts_ms=[1, 2], value=[3, 4], revision=[1, 0]))
-    for first in (read_rows(old), plain):
-        assert newest_revisions([first, new])["value"].to_pylist() == [1, 3, 4]
 
 
 # Messages
@@ -241,7 +181,16 @@ def test_another_schema_is_rejected() -> None:
     with pa.ipc.new_stream(sink, pa.schema([("x", pa.int8())])):
         pass
     with pytest.raises(RecordError, match=r"found \['x'\]"):
-        read_rows(sink.getvalue().to_pybytes())
+        read_rows(bytes(sink.getvalue().to_pybytes()))
+
+
+def test_values_of_32_bits_are_rejected() -> None:
+    fields = [field.with_type(pa.float32()) if field.name == "value" else field for field in SCHEMA]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema(fields)):
+        pass
+    with pytest.raises(RecordError, match="expected the column value of type double, found float"):
+        read_rows(bytes(sink.getvalue().to_pybytes()))
 
 
 def test_method_and_quality_codes_are_list_indices() -> None:

@@ -56,8 +56,6 @@ def parser(description: str | None) -> argparse.ArgumentParser:
         "--missing", action="append", default=[], metavar="VALUE",
         help="number or text (Bad) that means no value; may be repeated",
     )  # fmt: skip
-    for former in ("--sentinel", "--no-value"):
-        data.add_argument(former, dest="missing", action="append", help=argparse.SUPPRESS)
     data.add_argument("--timezone", help="time zone of times that name none (default UTC)")
     data.add_argument(
         "--date-order", dest="date_order", choices=ORDERS, help="of dates such as 1/2/2026 (default: detected)"

@@ -13,7 +13,7 @@ import numpy as np
 from glaim_stream.core.vocabulary import UPGRADED, Method
 from glaim_stream.operate.audit.expected import Expected
 from glaim_stream.operate.audit.keys import Bools, Ints, Keys
-from glaim_stream.operate.audit.output_rows import NO_EVENT_TIME_MS, OutputRows, same_values
+from glaim_stream.operate.audit.output_rows import OutputRows, same_values
 from glaim_stream.operate.audit.report import Findings
 from glaim_stream.operate.audit.step_set import StepSet
 from glaim_stream.windows.history import HORIZON
@@ -78,19 +78,15 @@ def same_rows(rows: OutputRows, first: Ints, second: Ints, resolution: np.ndarra
         resolution: of the sensor, 0 where its values are not rounded, [n].
     """
     one, other = rows.value[first], rows.value[second]
-    single = rows.single[first] | rows.single[second]
     with np.errstate(over="ignore", invalid="ignore"):
         difference = np.abs(one - other)
-        spacing = np.where(single, np.spacing(other.astype(np.float32)), np.spacing(other))
+        spacing = np.spacing(other)
     tolerance = np.where(resolution > 0, resolution * _RESOLUTION_SLACK, _RELATIVE_TOLERANCE * np.abs(other))
     close = difference <= np.maximum(tolerance, np.abs(spacing))
-    equal = same_values(one, other, single) | (np.isnan(one) & np.isnan(other))
+    equal = same_values(one, other) | (np.isnan(one) & np.isnan(other))
     same: Bools = np.where(rows.observed[first], equal, equal | close)
-    for column in (rows.observed, rows.final, rows.gap_age):
+    for column in (rows.observed, rows.final, rows.gap_age, rows.event_time_ms, rows.quality):
         same &= column[first] == column[second]
-    times = rows.event_time_ms[first], rows.event_time_ms[second]
-    without_time = (times[0] == NO_EVENT_TIME_MS) | (times[1] == NO_EVENT_TIME_MS)
-    same &= without_time | ((times[0] == times[1]) & (rows.quality[first] == rows.quality[second]))
     return same
 
 
@@ -126,8 +122,5 @@ def both_read(expected: Expected, rows: OutputRows, row_key: Ints, first: Ints, 
     for number, at in enumerate(place.tolist()):
         if at < len(expected.key) and expected.key[at] == row_key[first[number]] and expected.count[at] > 1:
             pair = [first[number], second[number]]
-            values, readings = rows.value[pair], expected.readings_of(at)
-            if rows.single[pair].any():
-                values, readings = values.astype(np.float32), readings.astype(np.float32)
-            out[number] = bool(expected.mean[at]) or bool(np.isin(values, readings).all())
+            out[number] = bool(expected.mean[at]) or bool(np.isin(rows.value[pair], expected.readings_of(at)).all())
     return out

@@ -15,7 +15,7 @@ from glaim_stream.core.vocabulary import METHODS, Quality, Status, severity
 from glaim_stream.decode.groups import UNKNOWN_GROUP
 from glaim_stream.kafka.outgoing import ONCE_FROM
 from glaim_stream.operate.audit.model_columns import ModelColumns
-from glaim_stream.output.records import is_single_precision, read_rows
+from glaim_stream.output.records import read_rows
 
 NO_EVENT_TIME_MS = np.iinfo(np.int64).min
 
@@ -34,9 +34,8 @@ class OutputRows:
     method: NDArray[np.int8]
     gap_age: NDArray[np.int32]
     revision: NDArray[np.int32]
-    event_time_ms: NDArray[np.int64]  # when the reading was taken; NO_EVENT_TIME_MS where not observed, or of schema 1
+    event_time_ms: NDArray[np.int64]  # when the reading was taken; NO_EVENT_TIME_MS where not observed
     quality: NDArray[np.int8]  # vocabulary.Quality, as the reading reported it
-    single: NDArray[np.bool_]  # of a message of schema 1 or 2, whose values have 32 bits
     once: NDArray[np.bool_]  # published in a transaction
     version: NDArray[np.int32]  # a number for each `model_version`
 
@@ -70,7 +69,7 @@ class OutputReader:
             self.unreadable += 1
             return
         for batch in table.to_batches():
-            self._add_batch(batch, single=is_single_precision(table), once=once_from is not None)
+            self._add_batch(batch, once=once_from is not None)
 
     def rows(self) -> OutputRows:
         """The rows that were added since the last call, in order."""
@@ -79,7 +78,7 @@ class OutputReader:
             return _no_rows()
         return OutputRows(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(OutputRows)))
 
-    def _add_batch(self, batch: pa.RecordBatch, *, single: bool, once: bool) -> None:
+    def _add_batch(self, batch: pa.RecordBatch, *, once: bool) -> None:
         column: dict[str, Any] = {name: batch.column(name) for name in batch.schema.names}
         models = self._columns
         groups = [models.index.group(name) for name in column["group"].dictionary.to_pylist()]
@@ -112,7 +111,6 @@ class OutputReader:
             _numpy(column["revision"]).astype(np.int32),
             _numpy(column["event_time"].cast(pa.int64()).fill_null(NO_EVENT_TIME_MS)),
             _reported_quality(_numpy(column["status"])),
-            np.full(batch.num_rows, single),
             np.full(batch.num_rows, once),
             np.array(versions, np.int32)[_numpy(column["model_version"].indices)],
         )
@@ -133,16 +131,13 @@ def _no_rows() -> OutputRows:
     ints, blank = np.empty(0, np.int32), np.empty(0, np.bool_)
     longs, bytes_ = np.empty(0, np.int64), np.empty(0, np.int8)
     return OutputRows(
-        ints, ints, ints, longs, np.empty(0), blank, blank, bytes_, ints, ints, longs, bytes_, blank, blank, ints
+        ints, ints, ints, longs, np.empty(0), blank, blank, bytes_, ints, ints, longs, bytes_, blank, ints
     )
 
 
-def same_values(one: NDArray[np.float64], other: NDArray[np.float64], single: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Where two values are the same to the last bit; of 32 bits where `single`."""
+def same_values(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Where two values are the same to the last bit."""
     same: NDArray[np.bool_] = one.view(np.int64) == other.view(np.int64)
-    if single.any():
-        with np.errstate(over="ignore"):
-            same |= single & (one.astype(np.float32) == other.astype(np.float32))
     return same
 
 

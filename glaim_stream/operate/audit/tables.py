@@ -25,7 +25,7 @@ ROW = np.dtype(
     [
         ("group", "<i4"), ("sensor", "<i4"), ("step", "<i8"), ("value", "<f8"), ("observed", "?"), ("final", "?"),
         ("method", "i1"), ("gap_age", "<i4"), ("revision", "<i4"), ("event_time_ms", "<i8"), ("quality", "i1"),
-        ("single", "?"), ("once", "?"), ("version", "<i4"),
+        ("once", "?"), ("version", "<i4"),
     ]
 )  # fmt: skip
 OUTAGE = np.dtype([("group", "<i4"), ("step", "<i8"), ("ts_ms", "<i8"), ("kind", "<i4")])

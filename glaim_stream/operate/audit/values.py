@@ -69,9 +69,8 @@ def check_values(
     at = np.flatnonzero(comparable)
     row = newest[np.searchsorted(row_key[newest], expected.key[at])]
     value, event_time_ms, quality = expected.value[at], expected.event_time_ms[at], expected.quality[at]
-    same = same_values(rows.value[row], value, rows.single[row])
-    without_time = rows.event_time_ms[row] == NO_EVENT_TIME_MS
-    same &= without_time | ((rows.event_time_ms[row] == event_time_ms) & (rows.quality[row] == quality))
+    same = same_values(rows.value[row], value)
+    same &= (rows.event_time_ms[row] == event_time_ms) & (rows.quality[row] == quality)
     wrong = np.flatnonzero(~same | ~rows.observed[row])
 
     def detail(number: int) -> str:

@@ -81,7 +81,6 @@ def row(
     revision: int = 0,
     event_time_ms: int = 0,
     quality: int = 0,
-    single: bool = False,
     once: bool = False,
     version: int = 0,
 ) -> OutputRows:
@@ -99,7 +98,6 @@ def row(
         revision=np.array([revision], np.int32),
         event_time_ms=np.array([event_time_ms], np.int64),
         quality=np.array([quality], np.int8),
-        single=np.array([single]),
         once=np.array([once]),
         version=np.array([version], np.int32),
     )

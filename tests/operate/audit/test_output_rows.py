@@ -1,13 +1,12 @@
-"""Output messages of every schema as columns of rows."""
+"""Output messages as columns of rows."""
 
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from glaim_stream.operate.audit.output_rows import OutputReader, same_values
-from glaim_stream.output.records import SCHEMA, Rows, encode, read_rows
+from glaim_stream.output.records import Rows, encode
 from tests.operate.audit.tables import COLUMNS
 
 METER = 123_456_789.12
@@ -25,31 +24,10 @@ def message() -> bytes:
     return value_bytes
 
 
-def as_schema_2(message: bytes) -> bytes:
-    fields = [field.with_type(pa.float32()) if pa.types.is_float64(field.type) else field for field in SCHEMA]
-    old = pa.schema(fields, {"glaim-schema-version": "2"})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, old) as writer:
-        writer.write_table(read_rows(message).cast(old, safe=False))
-    return bytes(sink.getvalue().to_pybytes())
-
-
-def test_rows_of_an_older_worker_are_known_by_their_precision() -> None:
-    reader = OutputReader(COLUMNS)
-    for each in (as_schema_2(message()), message()):
-        reader.add(each)
-    rows = reader.rows()
-    assert (reader.unreadable, reader.foreign) == (0, 0)
-    assert rows.value.tolist() == [123_456_792.0, METER]
-    assert rows.single.tolist() == [True, False]
-    assert same_values(rows.value, np.array([METER, METER]), rows.single).tolist() == [True, True]
-
-
 @pytest.mark.parametrize("other", [METER + 2**-26, np.nan, -METER])
 def test_a_value_of_64_bits_is_the_same_to_the_last_bit_only(other: float) -> None:
-    exact = np.zeros(1, np.bool_)
-    assert same_values(np.array([METER]), np.array([METER]), exact).all()
-    assert not same_values(np.array([other]), np.array([METER]), exact).any()
+    assert same_values(np.array([METER]), np.array([METER])).all()
+    assert not same_values(np.array([other]), np.array([METER])).any()
 
 
 def test_exactly_once_counts_from_the_first_transaction_after_the_last_message_without_one() -> None:

@@ -21,7 +21,7 @@ from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.operate.audit.commits import Commit
 from glaim_stream.operate.audit.model_columns import ModelColumns
 from glaim_stream.operate.audit.outages import OutageEvent, read_outages
-from glaim_stream.operate.audit.output_rows import NO_EVENT_TIME_MS, OutputReader, OutputRows
+from glaim_stream.operate.audit.output_rows import OutputReader, OutputRows
 from glaim_stream.operate.audit.report import Findings
 from glaim_stream.output.records import Method
 from glaim_stream.pipeline.pipeline import Pipeline
@@ -287,14 +287,6 @@ def test_a_wrong_event_time_or_quality_is_reported(bucket: str) -> None:
         assert broken(made.audit(rows=duplicated)) == {"conflicting": 1, "wrong": 1}
 
 
-def test_rows_of_schema_1_need_no_event_times_and_qualities(good: Case) -> None:
-    rows = good.given.rows
-    older = replace(rows, event_time_ms=np.full(len(rows), NO_EVENT_TIME_MS), quality=np.zeros(len(rows), np.int8))
-    assert broken(good.audit(rows=older)) == {}
-    both = OutputRows(*(np.concatenate([getattr(older, n), getattr(rows, n)]) for n in OutputRows.__slots__))
-    assert broken(good.audit(rows=both)) == {}
-
-
 def test_a_later_unobserved_row_for_an_observed_step_is_wrong(good: Case) -> None:
     rows = good.given.rows
     row = np.flatnonzero(rows.observed)[[40]]
@@ -461,7 +453,7 @@ def test_a_million_readings_take_seconds() -> None:
     ones, bytes_ = np.ones(count, np.bool_), ints.astype(np.int8)
     rows = OutputRows(
         ints, group, sensor, step + base, value, seen, ones, bytes_, ints, ints, (step + base) * STEP_MS, bytes_,
-        np.zeros(count, np.bool_), np.zeros(count, np.bool_), ints,
+        np.zeros(count, np.bool_), ints,
     )  # fmt: skip
     start_s = time.process_time()
     audit = audit_partition(PartitionTopics(0, 0, count, True, readings, [], Letters(), rows, None), columns)

@@ -83,13 +83,6 @@ def test_a_mean_must_be_the_same_to_the_last_bit() -> None:
     assert values(observed(math.nextafter(2.0, 3.0), group=H1), group=H1).count == 1
 
 
-def test_a_value_of_schema_2_must_be_the_nearest_one_of_32_bits() -> None:
-    meter = 123_456_789.12
-    assert values(observed(123_456_792.0, single=True), value=meter).count == 0
-    assert values(observed(123_456_784.0, single=True), value=meter).count == 1
-    assert values(observed(123_456_792.0), value=meter).count == 1
-
-
 @pytest.mark.parametrize("value", [-0.0, 2.0**53, 1e308, 5e-324, 123_456_789.12])
 def test_a_value_must_be_the_same_to_the_last_bit(value: float) -> None:
     assert values(observed(value), value=value).count == 0
@@ -97,10 +90,10 @@ def test_a_value_must_be_the_same_to_the_last_bit(value: float) -> None:
     assert values(observed(-value), value=value).count == 1
 
 
-def test_a_row_of_schema_1_has_neither_event_time_nor_quality() -> None:
-    assert values(observed(event_time_ms=NO_EVENT_TIME_MS, quality=0)).count == 0
-    found = values(observed(3.0, event_time_ms=NO_EVENT_TIME_MS, quality=0))
-    assert found.first[0].detail.endswith("the newest row has 3.0 (good, no time)")
+def test_an_observed_row_without_an_event_time_is_wrong() -> None:
+    found = values(observed(event_time_ms=NO_EVENT_TIME_MS))
+    assert found.count == 1
+    assert found.first[0].detail.endswith("the newest row has 2.0 (uncertain, no time)")
 
 
 def test_the_highest_revision_counts_and_the_later_row_if_equal() -> None:

@@ -80,7 +80,7 @@ def test_print_config_writes_the_guesses_as_a_configuration(
     plant_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert fit.main(["--data", str(plant_csv), "--epochs", "3", "--sentinel", "-9999", "--print-config"]) == 0
+    assert fit.main(["--data", str(plant_csv), "--epochs", "3", "--missing", "-9999", "--print-config"]) == 0
     shown = capsys.readouterr()
     assert "guessed: time is column 'Timestamp'" in shown.err
     tables = tomllib.loads(shown.out)

@@ -22,7 +22,6 @@ from training.data.series import split
 from training.data.tables import load
 from training.errors import ConfigError, TrainingError
 from training.fit import loop
-from training.fit.logs import Row
 from training.fit.loop import hidden_loss, learning_rate
 from training.runtime import Interrupted
 
@@ -186,28 +185,6 @@ def test_a_run_stopped_during_validation_repeats_the_validation(wide_csv: Path, 
     state = checkpoints.load(tmp_path / "cut" / "last.pt")
     assert (state.epoch, state.batch) == (0, 6)
     run(config, wide_csv, tmp_path / "cut", resume=True)
-    assert_same_run(tmp_path / "whole", tmp_path / "cut")
-
-
-def test_a_checkpoint_of_the_first_format_can_be_resumed(wide_csv: Path, tmp_path: Path) -> None:
-    """That format has no position within an epoch and fewer settings; both have defaults."""
-    run(tiny(), wide_csv, tmp_path / "whole")
-
-    def first_epoch_only(_: Row) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(tiny(), wide_csv, tmp_path / "cut", on_epoch=first_epoch_only)
-    for name in ("last.pt", "best.pt"):
-        content = torch.load(tmp_path / "cut" / name, weights_only=True)
-        for key in ("batch", "loss_sum", "numpy_state", "torch_states", "cuda_states"):
-            del content[key]
-        settings = json.loads(content["config"])
-        for key in ("checkpoint_minutes", "precision", "compile"):
-            del settings["train"][key]
-        del settings["tune"]
-        torch.save({**content, "format": 1, "config": json.dumps(settings)}, tmp_path / "cut" / name)
-    run(tiny(), wide_csv, tmp_path / "cut", resume=True)
     assert_same_run(tmp_path / "whole", tmp_path / "cut")
 
 
