@@ -239,6 +239,8 @@ def test_a_column_with_cells_that_are_no_numbers_is_left_out_with_a_reason() -> 
         ([9999 if row % 9 == 2 else each for row, each in enumerate(values(200, -20, 35))], [9999]),
         ([-99 if row % 9 == 2 else each for row, each in enumerate(values(200, -20, 30))], [-99]),
         ([0 if row % 20 else 3.5 + row % 7 for row in range(200)], []),  # rain
+        ([50 if 50 < row < 80 else 0 for row in range(200)], []),  # a switch
+        ([0 if 50 < row < 80 else 50 + row % 2 for row in range(200)], []),  # one of three states
         ([row * 7 % 14 - 1 for row in range(200)], []),  # -1 degree
         ([975 + row * 7 % 47 for row in range(200)], []),  # 999 hectopascal
         ([0 if row % 24 < 10 else each for row, each in enumerate(values(200, 5, 900))], []),  # solar power
@@ -249,6 +251,7 @@ def test_a_column_with_cells_that_are_no_numbers_is_left_out_with_a_reason() -> 
 def test_only_what_is_impossible_and_repeated_is_taken_as_no_value(cells: list[object], taken: list[float]) -> None:
     reading = read(column(cells))
     assert [each.value for each in reading.form.sentinels if each.taken] == taken
+    assert 0.0 not in [each.value for each in reading.form.sentinels], "zeros may stand for no value"
     assert np.isnan(reading.values).sum() == sum(cells.count(each) for each in taken)
 
 
@@ -265,6 +268,13 @@ def test_what_may_stand_for_no_value_is_reported_with_its_count_and_kept(cells: 
     assert (found.value, found.count, found.taken) == (value, cells.count(value), False)
     assert f"state --missing {value:g}" in reading.form.notes[-1]
     assert np.isnan(read(column(cells), missing=[f"{value:g}"]).values).sum() == cells.count(value)
+
+
+def test_a_line_of_units_with_a_1_above_the_readings_is_none_of_them() -> None:
+    readings = [f"2025-01-{day:02d};{day**2};{day**3};{-(day**2)};{-(day**3)}" for day in range(1, 20)]
+    reading = read("\n".join(["time;pump;fan;flow;level", ";m3;1;m;kPa", *readings]).encode())
+    assert reading.form.sensors == ("pump", "fan", "flow", "level")
+    assert "units in the line below the names" in reading.form.notes
 
 
 def test_words_for_no_value_are_noticed_by_column() -> None:

@@ -43,6 +43,14 @@ def test_a_level_beyond_those_that_were_seen_is_followed_as_far_as_their_range_i
     assert far[0][0, 1] <= most + (most - own)
 
 
+def test_the_spread_within_a_group_counts_only_windows_in_which_a_sensor_spoke() -> None:
+    level = np.random.default_rng(4).normal(50.0, 2.0, size=(2000, 2))
+    seen = np.ones((2000, 2, STEPS), np.bool_)
+    seen[:1500, 1] = False
+    within = levels_of(level, seen, np.arange(2000) % 2).own
+    assert within == pytest.approx([2.0, 2.0], rel=0.1)
+
+
 def test_a_sensor_that_begins_within_windows_follows_the_others_as_in_whole_ones() -> None:
     rng = np.random.default_rng(2)
     moving = np.cumsum(rng.normal(size=(300, 1)), axis=0)

@@ -45,6 +45,21 @@ def test_hundreds_of_groups_are_judged_by_some_of_them() -> None:
     assert 70.0 < counted(values) <= 200.0
 
 
+def test_windows_begin_at_every_step_of_each_group_or_evenly_where_they_are_too_many() -> None:
+    values = np.arange(2 * 10.0).reshape(2, 1, 10)
+    series = Series(values, np.ones(values.shape, np.bool_), 5_000, 1_000)
+    every = series.windows(4, 1000)
+    assert sorted(zip(every.group.tolist(), every.end_ms.tolist(), strict=True)) == [
+        (group, 8_000 + 1_000 * start) for group in (0, 1) for start in range(7)
+    ]
+    assert every.values[0, 0].tolist() == [6.0, 7.0, 8.0, 9.0]
+    some = series.windows(4, 7)
+    assert [some.end_ms[some.group == group].tolist() for group in (0, 1)] == [
+        [14_000, 12_000, 10_000, 8_000],
+        [13_000, 11_000, 9_000],
+    ]
+
+
 def test_groups_that_were_never_observed_together_count_each() -> None:
     values, observed = noise(groups=2), np.zeros((2, SENSORS, ROWS), np.bool_)
     observed[0, :, ::2] = observed[1, :, 1::2] = True

@@ -137,6 +137,7 @@ def test_what_the_wall_clock_decided_is_read_back() -> None:
     commit = Commit(9, 4, clock, "0:1000000,5:1100000")
     assert commit_from_metadata(9, commit.metadata) == commit
     assert rebuild_from_metadata(9, commit.metadata) == 4
+    assert commit.metadata.endswith('[[7,"a model",12],[9,"b",-3]]'), "every blank is room for fewer closes"
 
 
 def test_metadata_that_were_written_for_another_offset_are_ignored() -> None:

@@ -193,10 +193,11 @@ async def test_a_single_row_that_is_too_large_is_retried_until_the_topic_accepts
 ONE_ROW = rows(1)
 
 
-async def test_a_dead_letter_that_is_too_large_is_cut_to_its_beginning() -> None:
+async def test_a_dead_letter_that_is_too_large_is_cut_to_its_beginning(caplog: pytest.LogCaptureFixture) -> None:
     broker = Broker(fits=lambda sent: len(sent.value or b"") <= 500)
     (sent,) = await published(broker, letters=[LETTER])
     assert (sent.topic, sent.key, sent.value) == (SETTINGS.dlq_topic, None, b"x" * 500)
+    assert f"{SETTINGS.dlq_topic} refuses a message of 2000 bytes: the dead letter is cut" in caplog.text
     assert sent.headers == [*LETTER.headers, ("glaim-cut-from-bytes", b"2000")]
     assert broker.attempts == 2
 

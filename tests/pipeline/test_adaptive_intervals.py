@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from prometheus_client import REGISTRY
 
 from glaim_stream.blend.scores import Scores
 from glaim_stream.imputers.form_expert import FormExpert
-from glaim_stream.imputers.protocol import Imputer
+from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
 from glaim_stream.output.records import Method, Rows
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.windows.history import HORIZON
@@ -99,6 +100,20 @@ async def test_a_model_without_measured_residuals_has_the_interval_of_the_form()
     by_model = rows.method == Method.MODEL
     assert by_model.any()
     assert np.isfinite(rows.lower[by_model]).all()
+
+
+async def test_an_interval_of_the_form_has_the_deviation_at_the_step_of_its_row() -> None:
+    """Sensors are asked for the newest three steps, whose deviations are 1, 2 and 3; final rows are two steps old."""
+
+    class Uneven(Form):
+        async def impute(self, windows: Windows) -> Imputed:
+            found = await super().impute(windows)
+            return replace(found, deviation=np.broadcast_to(np.arange(1.0, 4.0), found.values.shape))
+
+    rows = await rows_of(pipeline_of(AWAY, Uneven(Offset(0.0)), quantiles=None), records(60))
+    newest, final = (widths(rows, (rows.method == Method.GAUSSIAN) & (rows.revision == each)) for each in (0, 1))
+    assert min(len(newest), len(final)) > 5
+    np.testing.assert_allclose(newest, 3 * final[0], rtol=0.01)
 
 
 async def test_every_interval_holds_its_value_and_is_no_narrower_than_the_resolution() -> None:

@@ -98,6 +98,7 @@ def test_a_stuttering_clock_is_found_where_the_file_finds_it(share_missing: floa
     begin, end = [each for each in found_in(series) if each.detector == "clock"]
     assert described(begin) == ("clock", "clock", ("flow",))
     assert at(series, START) < begin.ts_ms <= at(series, START + 24)
+    assert begin.since_ms == begin.ts_ms - 47 * (at(series, 1) - at(series, 0)), "48 steps are judged"
     assert begin.statistic > begin.threshold >= begin.usual > 0
     assert described(end) == ("clock", "end", ("flow",))
     (in_file,) = [each for each in detect(habits(), series) if each.kind == Fault.CLOCK]

@@ -371,6 +371,9 @@ async def test_groups_with_holes_are_counted_while_they_send_and_miss_readings()
         await until(lambda: gauge("groups_with_holes") == 0)
 
 
+OUTCOMES = ("in_time", "late")
+
+
 async def test_output_latency_runs_from_the_last_record_of_a_batch_to_the_acknowledgement() -> None:
     def latencies() -> tuple[float, float]:
         name = "glaim_output_latency_seconds"
@@ -382,9 +385,12 @@ async def test_output_latency_runs_from_the_last_record_of_a_batch_to_the_acknow
         await settle()
         assert latencies() == (count, total), "no row yet"
         first, last = steps(1, 2, first_offset=1)
+        timed = [REGISTRY.get_sample_value("glaim_timed_rows_total", {"outcome": each}) or 0 for each in OUTCOMES]
         await it.work([replace(first, timestamp=5_000), replace(last, timestamp=it.now_ms[0] - 2_500)])
         await settle()
         assert latencies() == (count + 1, pytest.approx(total + 2.5, rel=0, abs=1e-4))
+        since = [REGISTRY.get_sample_value("glaim_timed_rows_total", {"outcome": each}) or 0 for each in OUTCOMES]
+        assert np.subtract(since, timed).tolist() == [1, 1], "two rows of one record in time and one late"
 
 
 async def test_the_default_clock_does_not_follow_jumps_of_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -455,6 +461,21 @@ async def test_stop_cancels_pending_imputer_calls() -> None:
         await it.worker.stop()
         assert sorted(cancelled) == [0, 1, 2]
         assert (it.done, it.publisher.messages, it.crashes) == ([0], [], [])
+
+
+async def test_no_imputer_call_of_a_batch_that_came_before_the_stop_goes_on_after_it() -> None:
+    class Hanging:
+        async def impute(self, windows: Windows) -> Imputed:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    async with bench(Hanging()) as it:
+        await it.work(steps(0))
+        await it.submit(steps(2, first_offset=1))  # step 1 is a hole
+        before = asyncio.all_tasks()
+        await it.worker.stop()
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() <= before
 
 
 async def test_stop_drops_batches_in_flight_without_answering() -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from glaim_stream.operate.audit.report import Findings
 from tests.operate.audit.damage import damaged
 from tests.operate.audit.partition_topics import audit_partition
+from tests.operate.audit.test_partition import case, stream
 
 SIZES = [  # rows in a run, rows in a chunk, parts of input and output
     (1, 1, 1),
@@ -44,3 +46,20 @@ def test_the_damage_breaks_every_rule() -> None:
             counts[name] = counts.get(name, 0) + finding.count
     assert len(counts) == 12
     assert {name for name, count in counts.items() if not count} == set()
+
+
+def test_a_reading_of_a_slow_sensor_excuses_the_clocks_hole_in_a_later_chunk() -> None:
+    """The wall clock published a hole at the end of an interval before the reading of its first step came."""
+    made = case(stream(), sensors=[{"id": "a"}, {"id": "b", "cadence_s": 180}], revise_after=2)
+    rows = made.given.rows
+    first = np.flatnonzero(rows.observed & (rows.sensor == 1) & (rows.step % 3 == 0))[:-2]
+    holes = made.appended(
+        first,
+        step=rows.step[first] + 2,
+        observed=np.zeros(len(first), np.bool_),
+        final=np.zeros(len(first), np.bool_),
+    )
+    assert len(first) > 5
+    for chunk_rows in (1, 2, 7, 1000):
+        found = audit_partition(replace(made.given, rows=holes), made.columns, chunk_rows=chunk_rows)
+        assert found.problems["holes_not_final"].count == 0, chunk_rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from glaim_stream.operate.audit.keys import Keys, count_up, distinct, is_among, run_starts
+from glaim_stream.operate.audit.model_columns import ModelColumns
 from glaim_stream.operate.audit.report import Finding, Offence
 from tests.operate.audit.tables import COLUMNS, G1, G2, H1, STEP_MS
 
@@ -58,3 +59,9 @@ def test_values_are_found_in_a_sorted_array() -> None:
 def test_counting_restarts_for_each_length() -> None:
     assert count_up(ints(2, 0, 3)).tolist() == [0, 1, 0, 1, 2]
     assert count_up(ints()).tolist() == []
+
+
+def test_the_only_group_of_a_catalogue_has_its_own_model() -> None:
+    columns = ModelColumns(COLUMNS.catalogue, {})
+    columns.index.group("h1")
+    assert columns.model_of_group().tolist() == [1]
