@@ -34,6 +34,8 @@ from deploy.process import ServerProcess
 from deploy.triton import ExternalTriton, LocalTriton
 from tests.deploy.build_steps import Image
 
+pytestmark = pytest.mark.slow  # quicker: tests/deploy/test_compose.py
+
 SERVICES: dict[str, Any] = yaml.safe_load((CHECKOUT / "deploy" / "compose.yaml").read_text())["services"]
 TOPICS = (
     "sensor-readings", "sensor-readings-dlq", "sensor-readings-late", "imputed-readings", "imputed-readings-outages",
@@ -210,7 +212,6 @@ def test_the_health_check_fails_without_a_broker() -> None:
         answering.join()
 
 
-@pytest.mark.slow  # faster tests: test_compose.py checks the same file, test_package.py runs the installed commands
 @pytest.mark.timeout(300)  # includes the steps of the image, which are slow on a busy machine
 def test_topics_producer_and_worker_run_with_the_settings_of_compose(
     worker_image: Image, kafka_address: str, triton: LocalTriton | ExternalTriton, tmp_path: Path

@@ -163,6 +163,7 @@ def test_the_page_has_the_rules_of_every_role() -> None:
     }
 
 
+@pytest.mark.slow  # quicker: the page's rules, above, and missing permissions in test_check.py
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
 def test_every_role_can_do_its_work(guarded: GuardedKafka, tmp_path: Path, delivery: str) -> None:
     worker = as_role(guarded, "glaim-worker", tmp_path, delivery=delivery)
@@ -197,6 +198,7 @@ def described(rule: ACL) -> str:
     return f"{rule.operation.name}-{rule.resource_pattern.resource_name}"
 
 
+@pytest.mark.slow  # quicker: the page's rules, above, and missing permissions in test_check.py
 @pytest.mark.parametrize("rule", WORKER_RULES, ids=described)
 def test_a_worker_without_one_of_its_rules_is_told_which(
     guarded: GuardedKafka, admin: KafkaAdminClient, tmp_path: Path, rule: ACL

@@ -211,6 +211,7 @@ def test_a_server_whose_answers_do_not_fit_the_contract_fails(
     assert "served model plant-pump: the contract expects" in failures(lines)[0]
 
 
+@pytest.mark.slow  # quicker: the findings above, and tests/operate/check
 def test_a_worker_logs_the_findings_of_a_check_when_it_starts(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:

@@ -112,6 +112,7 @@ def test_a_longer_timeout_than_the_brokers_is_reported(kafka_with_acls: LocalKaf
     assert "expected transaction.max.timeout.ms of the broker of at least GLAIM_TRANSACTION_TIMEOUT_S" in str(finding)
 
 
+@pytest.mark.slow  # quicker: the other findings, from a broker that is shared
 def test_a_broker_that_knows_no_transactions_ends_check_and_worker_with_the_alternative(topic_prefix: str) -> None:
     """A proxy hides the requests of transactions, as services that speak a part of the protocol do."""
     port = choose_port()

@@ -100,6 +100,7 @@ def test_a_dark_group_is_reported_once_and_once_more_when_it_returns(settings: S
     assert any("its outages are not judged" in warning for warning in report.warnings)
 
 
+@pytest.mark.slow  # quicker: tests/worker/test_dark_groups.py
 @pytest.mark.parametrize("settings", [(1, 1)], indirect=True)
 def test_an_outage_of_the_whole_plant_is_reported_by_the_clock_and_confirmed_by_later_readings(
     settings: Settings, tmp_path: Path

@@ -89,6 +89,8 @@ def test_the_session_broker_stores_and_returns_records(kafka: LocalKafka | Exter
     assert consume(kafka, topic, 2) == [b"one", b"two"]
 
 
+@pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
+@pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
 def test_a_replay_of_old_records_is_not_deleted_by_retention(disposable_kafka: LocalKafka, topic_prefix: str) -> None:
     """Retention depends on record time; the default of seven days would delete readings of 2017."""
     topic = f"{topic_prefix}readings"
@@ -103,6 +105,8 @@ def test_properties_reach_the_broker(disposable_kafka: LocalKafka) -> None:
     assert "message.max.bytes=2000000\n" in (disposable_kafka.data_dir / "server.properties").read_text()
 
 
+@pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
+@pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
 def test_a_misspelt_topic_is_not_created(disposable_kafka: LocalKafka, topic_prefix: str) -> None:
     from kafka.errors import KafkaError
 
@@ -127,6 +131,7 @@ def test_acknowledged_records_survive_kill_9_and_restart(disposable_kafka: Local
     assert consume(disposable_kafka, topic, 500) == values
 
 
+@pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
 @pytest.mark.slow  # quicker: a restart in the same program, above
 def test_a_second_broker_takes_over_a_data_directory(tmp_path: Path, topic_prefix: str) -> None:
     """After a restart of the program that ran the broker: new ports, same topics."""
@@ -152,6 +157,8 @@ def test_an_invalid_property_is_reported(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
+@pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
 def test_a_data_directory_in_use_is_rejected_and_the_running_broker_continues(
     disposable_kafka: LocalKafka, topic_prefix: str
 ) -> None:

@@ -31,6 +31,8 @@ from glaim_stream.operate.check.findings import Outcome
 from tests.certificates import MountedSecret, Pair, signed
 from tests.integration.worker_process import WorkerProcess, call_command, plant_settings, wait_until_committed
 
+pytestmark = pytest.mark.slow  # quicker: tests/core/test_tls.py, tests/kafka/test_connection.py and test_passwords.py
+
 OLD, NEW = signed("old authority"), signed("new authority")
 OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 
@@ -239,7 +241,6 @@ def cut(producer: AIOKafkaProducer) -> None:
         connection.close()
 
 
-@pytest.mark.slow  # quicker: the other tests here, and tests/core/test_tls.py
 def test_a_worker_follows_its_files_to_a_new_authority(tmp_path: Path, topic_prefix: str) -> None:
     """The broker comes back with another authority; the same process goes on with its replaced files."""
     secured = SecuredKafka(tmp_path)

@@ -23,6 +23,8 @@ from glaim_stream.kafka.topics import ensure_topics
 from tests.certificates import MountedSecret, Pair, signed
 from tests.integration.worker_process import WorkerProcess, run_command, small_settings
 
+pytestmark = pytest.mark.slow  # quicker: tests/worker/test_pages_tls.py
+
 CATALOGUE = """
 models:
   - {name: m, step_s: 60, window: 10, revise_after: 2, max_gap: 5, idle_timeout_s: 100000, sensors: [{id: s0}]}

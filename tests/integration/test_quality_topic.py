@@ -164,6 +164,7 @@ def test_after_kill_9_the_records_are_those_of_an_uninterrupted_worker(
         assert set(times.values()) == {1}, "its transaction committed, or nobody saw it"
 
 
+@pytest.mark.slow  # quicker: tests/output/quality/test_records.py
 def test_partitions_that_move_to_another_worker_keep_their_records(
     kafka: Kafka, topic_prefix: str, tmp_path: Path, uninterrupted: dict[int, list[Any]]
 ) -> None:

@@ -147,6 +147,7 @@ def test_what_cannot_be_read_and_what_is_not_there(settings: Settings, tmp_path:
     assert future.returncode == 1
 
 
+@pytest.mark.slow  # quicker: the range by hand, above
 def test_what_a_worker_published(settings: Settings, tmp_path: Path) -> None:
     sent = [
         {"group": "p1", "sensor": "flow", "ts": START_MS + step * STEP_MS, "value": step + 0.5}

@@ -75,6 +75,8 @@ def says(worker: WorkerProcess, sentence: str) -> None:
     wait_for(said, worker.log.read_text)
 
 
+@pytest.mark.slow  # quicker: tests/worker/test_waiting.py
+@pytest.mark.slow  # quicker: tests/worker/test_waiting.py
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
 def test_a_worker_without_a_broker_waits_for_it(topic_prefix: str, tmp_path: Path, delivery: str) -> None:
     broker = LocalKafka(port=choose_port(), jvm_options=QUICK_START)
@@ -118,6 +120,7 @@ def test_a_worker_that_waits_ends_at_a_signal(tmp_path: Path) -> None:
     assert "got SIGTERM before it had started" in worker.log.read_text()
 
 
+@pytest.mark.slow  # quicker: tests/worker/test_waiting.py
 def test_a_worker_without_the_right_to_create_its_topics_waits_for_somebody_who_has_it(
     kafka_with_acls: LocalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:

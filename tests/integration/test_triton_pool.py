@@ -57,6 +57,8 @@ def rung_of(pool: list[LocalTriton]) -> TritonImputer:
     return TritonImputer("ipv4:" + ",".join(triton.grpc_url for triton in pool), {MODEL: CONTRACT}, deadline_s=5)
 
 
+@pytest.mark.slow  # quicker: tests/imputers/test_triton.py, with a scripted server
+@pytest.mark.slow  # quicker: tests/imputers/test_triton.py, with a scripted server
 async def test_calls_are_balanced_over_both_servers(pool: list[LocalTriton]) -> None:
     rung = rung_of(pool)
     await rung.check()

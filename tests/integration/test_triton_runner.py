@@ -144,6 +144,8 @@ def test_the_load_api_is_disabled(disposable_triton: LocalTriton) -> None:
         client.load_model(MODEL)
 
 
+@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
+@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
 def test_kill_9_and_restart_serves_again_on_the_same_ports(disposable_triton: LocalTriton) -> None:
     url, pid = disposable_triton.grpc_url, disposable_triton.pid
     prefix = shared_memory_prefix(disposable_triton)
@@ -175,6 +177,7 @@ def test_the_probe_detects_a_dead_interpreter_that_server_health_misses(disposab
     disposable_triton.restart()
 
 
+@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
 @pytest.mark.slow  # quicker: explicit mode below, and version changes in tests/models
 def test_poll_mode_loads_a_new_version(tiny_repository: Path, tmp_path: Path) -> None:
     repository = tmp_path / "repository"
@@ -214,6 +217,7 @@ def test_the_error_for_a_port_in_use_names_the_port_and_the_option(
         LocalTriton(tiny_repository, grpc_port=port).start()
 
 
+@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
 def test_a_model_that_does_not_load_shows_the_log(tiny_repository: Path, tmp_path: Path) -> None:
     repository = tmp_path / "repository"
     shutil.copytree(tiny_repository, repository)
@@ -245,6 +249,7 @@ def test_the_environment_names_another_triton(
         pass
 
 
+@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
 def test_a_server_that_crashes_comes_back_on_its_port(tiny_repository: Path) -> None:
     reports: list[str] = []
     values, observed = windows(2)

@@ -153,6 +153,7 @@ worker.run(read_settings())
 """
 
 
+@pytest.mark.slow  # quicker: tests/worker/test_health.py
 def test_live_fails_while_the_loop_is_blocked_and_after_the_agent_died(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:

@@ -31,6 +31,8 @@ from tests.monitoring.system import asked, query_prometheus, wait_until
 from tests.monitoring.watched_plant import require_prometheus
 from tests.operate.completeness.test_live import PAGE, query
 
+pytestmark = pytest.mark.slow  # quicker: tests/operate/completeness, and test_dashboard.py for the queries
+
 START_MS = 1_700_000_040_000  # 2023-11-14T22:14:00Z
 STEP_MS = 60_000
 CATALOGUE = """

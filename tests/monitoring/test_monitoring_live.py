@@ -11,6 +11,8 @@ import pytest
 from deploy import dashboard
 from tests.monitoring.system import System, wait_until
 
+pytestmark = pytest.mark.slow  # quicker: test_alerts.py and test_dashboard.py
+
 # The alerts that the loss of Triton fires: one from its scrape target, one from the workers' breaker.
 TRITON_ALERTS = {"GlaimTritonDown", "GlaimImputerUnavailable"}
 
@@ -32,7 +34,6 @@ def due_rows(system: System) -> dict[str, float]:
     return {each["metric"]["outcome"]: float(each["value"][1]) for each in system.query("glaim_due_rows_total")}
 
 
-@pytest.mark.slow  # quicker: tests/monitoring/test_alerts.py
 def test_the_right_alerts_fire_when_triton_dies_and_resolve_when_it_returns(system: System) -> None:
     with system.expecting(TRITON_ALERTS):
         system.triton.kill()

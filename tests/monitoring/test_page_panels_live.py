@@ -21,6 +21,8 @@ from tests.monitoring.panels import values
 from tests.monitoring.system import query_prometheus, wait_until
 from tests.monitoring.watched_plant import require_prometheus, watched_plant
 
+pytestmark = pytest.mark.slow  # quicker: test_dashboard.py
+
 
 @pytest.fixture(scope="module")
 def prometheus(

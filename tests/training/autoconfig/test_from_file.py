@@ -24,6 +24,7 @@ from training.fit import command as fit
 TINY = "model.d_model=8 model.ffn=8 model.heads=2 model.d_psi=8 model.d_g=2 model.window=32 train.validation_windows=20"
 
 
+@pytest.mark.slow  # quicker: tests/training/fit/test_fit.py
 @pytest.fixture
 def plant_csv(tmp_path: Path) -> Path:
     """Ten hours of one pump with lost readings, a sensor silent for an hour, and two steps without a row."""

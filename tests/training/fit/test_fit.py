@@ -75,6 +75,7 @@ def test_one_command_turns_a_csv_into_a_served_model(
     assert read_contract(tmp_path / "repo2" / "mine").residual_quantiles == contract.residual_quantiles
 
 
+@pytest.mark.slow  # quicker: the network without a closed form
 def test_the_network_over_the_closed_form_is_served_as_any_other(
     wide_csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
