@@ -21,9 +21,9 @@ from rich.table import Table
 
 from benchmarks import data_sets, machine
 from glaim_stream.feed.sources import read_source
+from glaim_stream.files.grid import step_of
 from glaim_stream.health.gridded import gridded
 from glaim_stream.tables.fill import Group, fill_groups
-from glaim_stream.tables.grid import step_of
 
 Doubles = NDArray[np.float64]
 

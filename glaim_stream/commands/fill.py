@@ -18,8 +18,9 @@ from glaim_stream.commands.signals import exit_at_sigterm
 
 if TYPE_CHECKING:
     from glaim_stream.commands.train_process import Training
+    from glaim_stream.files.series import Cells
     from glaim_stream.form.form import ClosedForm
-    from glaim_stream.tables.cells import Cells, Outcome
+    from glaim_stream.tables.cells import Outcome
 
 EXIT_NOTHING_FILLED = 1  # the file has holes, and none of them could be filled
 
@@ -115,7 +116,8 @@ def fill_file(
         typer.Exit: none of the holes could be filled.
     """
     from glaim_stream.core.errors import SettingsError
-    from glaim_stream.tables.cells import fill_cells, series_of, without_stray_rows
+    from glaim_stream.files.series import series_of, without_stray_rows
+    from glaim_stream.tables.cells import fill_cells
     from glaim_stream.tables.inserted import require_insertable
     from glaim_stream.tables.page import page
     from glaim_stream.tables.summary import described, summed
@@ -233,7 +235,7 @@ def _write_flags(path: Path, cells: Cells, outcome: Outcome, moment: Callable[[i
 
     import numpy as np
 
-    from glaim_stream.tables.grid import NO_TIME
+    from glaim_stream.core.times import NO_TIME
 
     with opened(str(path)) as out:
         text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=True)

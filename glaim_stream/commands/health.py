@@ -129,8 +129,8 @@ def _gridded(source: Source, name: str) -> Gridded:
 
     from glaim_stream.core.errors import SettingsError
     from glaim_stream.core.stray_times import stray_times
+    from glaim_stream.files.grid import step_of
     from glaim_stream.health.gridded import gridded
-    from glaim_stream.tables.grid import step_of
 
     stray = stray_times(source.time_ms)
     if stray.any():

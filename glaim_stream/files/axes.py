@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from glaim_stream.core.errors import SettingsError
-from glaim_stream.files.form import NO_TIME
+from glaim_stream.core.times import NO_TIME
 from glaim_stream.files.numbers import floats_of
 from glaim_stream.files.stamps import Stamps
 from glaim_stream.files.times import Times

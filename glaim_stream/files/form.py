@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from glaim_stream.core.times import text_of_ms
+from glaim_stream.core.times import NO_TIME, text_of_ms
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
-NO_TIME = int(np.iinfo(np.int64).min)  # numpy's NaT: -1 would be a millisecond of 1969
 
 
 @dataclass(frozen=True, slots=True)

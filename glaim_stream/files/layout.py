@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import SettingsError, listed
+from glaim_stream.core.times import NO_TIME
 from glaim_stream.files import roles
-from glaim_stream.files.form import NO_TIME
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.files.form import NO_TIME
+from glaim_stream.core.times import NO_TIME
 
 _ROUND = 0.005  # of a step, by which it may differ from a round number
 

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from glaim_stream.core.times import EARLIEST_MS, LATEST_MS
-from glaim_stream.files.form import NO_TIME
+from glaim_stream.core.times import EARLIEST_MS, LATEST_MS, NO_TIME
 from glaim_stream.files.kinds import is_text
 
 Ints = NDArray[np.int64]

@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from glaim_stream.core.errors import SettingsError, listed
-from glaim_stream.core.times import text_of_ms
-from glaim_stream.files.form import NO_TIME
+from glaim_stream.core.times import NO_TIME, text_of_ms
 from glaim_stream.files.stamps import Ints, Stamps, clock, days_of, stamps
 
 ORDERS = ("dmy", "mdy")  # of dates that do not begin with their year

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from glaim_stream.core.times import text_of_ms
-from glaim_stream.files.form import NO_TIME
+from glaim_stream.core.times import NO_TIME, text_of_ms
 from glaim_stream.files.kinds import is_text
 from glaim_stream.files.stamps import Ints, Stamps, offsets_of
 

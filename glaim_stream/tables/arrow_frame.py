@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from glaim_stream.core.times import NO_TIME
 from glaim_stream.tables.frame import Fill, Number, Times, WithoutIndex, cast, require_milliseconds, unknown
-from glaim_stream.tables.grid import NO_TIME
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Brings the cells of a table into even series of groups and sensors, and the filled series back into the cells."""
+"""Fills the even series of a table, and brings them back into its cells."""
 
 from __future__ import annotations
 
@@ -11,54 +11,19 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.vocabulary import Method
+from glaim_stream.files.grid import Grid
+from glaim_stream.files.series import SHORTEST_MONTH_MS, Cells, ReadingColumn, Series, by_code, series_of
+from glaim_stream.files.uneven import Uneven
 from glaim_stream.form.form import ClosedForm
 from glaim_stream.tables.columns import FilledColumn
 from glaim_stream.tables.fill import Group, Result, fill_groups
-from glaim_stream.tables.grid import NO_TIME, Grid, step_of
 from glaim_stream.tables.groups import Progress, Trainer
-from glaim_stream.tables.stray_rows import StrayRows, counted, stray_rows
-from glaim_stream.tables.uneven import Uneven, uneven
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-_SHORTEST_MONTH_MS = 28 * 86_400_000
 ELSEWHERE = "another row of the same step has the reading"
-
-
-@dataclass(frozen=True)
-class ReadingColumn:
-    """A column of readings.
-
-    place: of the column in the table.
-    group, sensor: int64 [rows], codes of each row's group and sensor.
-    value: float64 [rows]; NaN where there is no reading.
-    hole: bool [rows], cells that stand for a missing reading.
-    """
-
-    place: int
-    name: str
-    group: Ints
-    sensor: Ints
-    value: Doubles
-    hole: Bools
-
-
-@dataclass(frozen=True)
-class Cells:
-    """The readings of a table; times_ms: int64 [rows], NO_TIME where a row has none."""
-
-    times_ms: Ints
-    groups: tuple[str, ...]
-    sensors: tuple[str, ...]
-    columns: tuple[ReadingColumn, ...]
-    long: bool = False  # a reading a row
-
-    @property
-    def holes(self) -> int:
-        """Number of cells without a reading."""
-        return sum(int(each.hole.sum()) for each in self.columns)
 
 
 @dataclass(frozen=True)
@@ -68,30 +33,6 @@ class Doubts:
     count: int
     value: float
     time_ms: int
-
-
-@dataclass(frozen=True)
-class Series:
-    """The readings of a table on even grids.
-
-    members: of each group, its rows in the table.
-    grids: of each group, through the times of its rows.
-    step: of each group int64 [rows of the table], the step of each of its rows, -1 elsewhere.
-    values: of each group float64 [sensors, steps], NaN where no row has a reading.
-    uneven: the group that fits the step least; None where all fit.
-    """
-
-    step_ms: int
-    members: tuple[Ints, ...]
-    grids: tuple[Grid, ...]
-    step: tuple[Ints, ...]
-    values: tuple[Doubles, ...]
-    uneven: Uneven | None = None
-
-    @property
-    def even(self) -> bool:
-        """Whether the steps can have one length: months and years have not."""
-        return self.step_ms < _SHORTEST_MONTH_MS
 
 
 @dataclass(frozen=True)
@@ -126,7 +67,7 @@ class Outcome:
     @property
     def even(self) -> bool:
         """Whether the steps can have one length: months and years have not."""
-        return all(grid.step_ms < _SHORTEST_MONTH_MS for grid in self.grids)
+        return all(grid.step_ms < SHORTEST_MONTH_MS for grid in self.grids)
 
 
 def fill_cells(
@@ -174,7 +115,7 @@ def fill_cells(
     for column, done in zip(cells.columns, columns, strict=True):
         for code, count in zip(*np.unique(done.method[done.rows], return_counts=True), strict=True):
             methods[Method(int(code)).name.lower()] += int(count)
-        for sensor, rows in _by_group(column.sensor, column.hole):
+        for sensor, rows in by_code(column.sensor, column.hole):
             before = holes.get(cells.sensors[sensor], (0, 0))
             filled = int(np.isfinite(done.value[rows]).sum())
             holes[cells.sensors[sensor]] = (before[0] + len(rows), before[1] + filled)
@@ -187,85 +128,6 @@ def fill_cells(
     )  # fmt: skip
 
 
-def without_stray_rows(cells: Cells) -> tuple[Cells, StrayRows | None]:
-    """Take the time from rows whose time is far from all others, so that they are neither filled nor used."""
-    stray = stray_rows(cells.times_ms, _members(cells))
-    if not stray.any():
-        return cells, None
-    columns = tuple(replace(each, hole=each.hole & ~stray) for each in cells.columns)
-    times_ms = np.where(stray, NO_TIME, cells.times_ms)
-    return replace(cells, times_ms=times_ms, columns=columns), counted(cells.times_ms, stray)
-
-
-def series_of(cells: Cells, *, step_ms: int | None = None) -> Series:
-    """Place the readings of a table in even series.
-
-    Args:
-        cells: of the table.
-        step_ms: distance of two steps; found from the times by default.
-
-    Raises:
-        SettingsError: the table has no readings, or its times show no grid.
-    """
-    if not any(np.isfinite(each.value).any() for each in cells.columns):
-        raise SettingsError(f"expected readings, found none in {len(cells.times_ms):,} rows")
-    members = _members(cells)
-    step_ms = step_ms or step_of(_clocks(cells, members))
-    grids = tuple(_grid(cells.times_ms[rows], step_ms) for rows in members)
-    step = tuple(_steps(len(cells.times_ms), rows, grid) for rows, grid in zip(members, grids, strict=True))
-    values = tuple(np.full((len(cells.sensors), grid.steps), np.nan) for grid in grids)
-    for column in cells.columns:
-        for code, known in _by_group(column.group, np.isfinite(column.value)):
-            known = known[step[code][known] >= 0]
-            values[code][column.sensor[known], step[code][known]] = column.value[known]
-    irregular = uneven(grids, [cells.times_ms[rows] for rows in members])
-    return Series(step_ms, members, grids, step, values, irregular)
-
-
-def _grid(times_ms: Ints, step_ms: int) -> Grid:
-    """The grid of a group's rows; one empty step where none of them has a time."""
-    if (times_ms == NO_TIME).all():
-        return Grid(0, step_ms, 1, np.full(len(times_ms), -1, np.int64))
-    return Grid.of(times_ms, step_ms)
-
-
-def _clocks(cells: Cells, members: Sequence[Ints]) -> list[Ints]:
-    """Times whose distances are steps: those of a group, or of one sensor where each row holds one reading.
-
-    Sensors that report seconds after each other would look like a step of seconds.
-    """
-    if not cells.long:
-        return [cells.times_ms[rows] for rows in members]
-    (column,) = cells.columns
-    series = column.group * len(cells.sensors) + column.sensor
-    return [cells.times_ms[rows] for _, rows in _by_group(series, np.ones(len(series), np.bool_))]
-
-
-def _members(cells: Cells) -> tuple[Ints, ...]:
-    """The rows of each group."""
-    of_group: list[list[Ints]] = [[] for _ in cells.groups]
-    for column in cells.columns:
-        for code, rows in _by_group(column.group, np.ones(len(column.group), np.bool_)):
-            of_group[code].append(rows)
-    return tuple(np.unique(np.concatenate(rows)) if rows else np.empty(0, np.int64) for rows in of_group)
-
-
-def _by_group(codes: Ints, chosen: Bools) -> list[tuple[int, Ints]]:
-    """The chosen rows by their code."""
-    rows = np.flatnonzero(chosen)
-    if not len(rows):
-        return []
-    order = rows[np.argsort(codes[rows], kind="stable")]
-    found, starts = np.unique(codes[order], return_index=True)
-    return [(int(code), part) for code, part in zip(found, np.split(order, starts[1:]), strict=True)]
-
-
-def _steps(rows: int, members: Ints, grid: Grid) -> Ints:
-    steps = np.full(rows, -1, np.int64)
-    steps[members] = grid.rows
-    return steps
-
-
 def _column(
     column: ReadingColumn, step: Sequence[Ints], series: Sequence[Doubles], result: Result, left: Counter[str]
 ) -> FilledColumn:
@@ -274,7 +136,7 @@ def _column(
     known = np.isfinite(column.value)
     doubted = np.zeros(rows, np.bool_)
     method = np.where(known, Method.OBSERVED, Method.NONE).astype(np.uint8)
-    for code, holes in _by_group(column.group, column.hole):
+    for code, holes in by_code(column.group, column.hole):
         at = step[code][holes]
         sensor = column.sensor[holes]
         taken = np.isfinite(series[code][sensor, at])
@@ -290,7 +152,7 @@ def _column(
             left[_reason(filled.left)] += empty
     for reason in [reason for reason, count in left.items() if not count]:
         del left[reason]
-    for code, seen in _by_group(column.group, known):
+    for code, seen in by_code(column.group, known):
         at, sensor = step[code][seen], column.sensor[seen]
         # Of rows that share a step, the one whose reading counts is the one that was judged.
         judged = (at >= 0) & (series[code][sensor, at] == column.value[seen])
@@ -302,7 +164,7 @@ def _doubts(cells: Cells, columns: Sequence[FilledColumn]) -> dict[str, Doubts]:
     """The doubted readings by sensor."""
     found: dict[str, Doubts] = {}
     for column, done in zip(cells.columns, columns, strict=True):
-        for sensor, rows in _by_group(column.sensor, done.doubted):
+        for sensor, rows in by_code(column.sensor, done.doubted):
             name = cells.sensors[sensor]
             first = Doubts(0, float(column.value[rows[0]]), int(cells.times_ms[rows[0]]))
             before = found.get(name, first)

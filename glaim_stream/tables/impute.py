@@ -13,13 +13,13 @@ from typing import Any
 
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.times import text_of_ms, zone_of
+from glaim_stream.files.stray_rows import counted
 from glaim_stream.tables.apply import apply
 from glaim_stream.tables.fit import fit
 from glaim_stream.tables.fitted import Fitted
 from glaim_stream.tables.frame import frame_of
 from glaim_stream.tables.groups import Group
 from glaim_stream.tables.layout import Flags, Layout, fills_of, groups_of, layout_of, parts_of
-from glaim_stream.tables.stray_rows import counted
 
 
 class HolesLeft(UserWarning):

@@ -7,13 +7,14 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.files.form import duration
-from glaim_stream.tables.cells import Cells, Outcome, Series
+from glaim_stream.files.series import Cells, Series
+from glaim_stream.tables.cells import Outcome
 from glaim_stream.tables.columns import NewRows
 
 Ints = NDArray[np.int64]
 
 # Rows for each row of the file. A step that fewer than a tenth of the steps have rows for is not taken for the step
-# either (see tables.grid): a time or the step is wrong, or the file tells too little to fill what is missing.
+# either (see files.grid): a time or the step is wrong, or the file tells too little to fill what is missing.
 _MOST = 10
 _FEW = 1_000  # rows that are inserted into any file: they can be looked through
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from glaim_stream.core.times import NO_TIME
 from glaim_stream.tables.errors import TableError
 from glaim_stream.tables.frame import Fill, Number, Times, cast, require_milliseconds, unknown
-from glaim_stream.tables.grid import NO_TIME
 
 
 @dataclass(frozen=True)

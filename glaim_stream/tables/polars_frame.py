@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from glaim_stream.core.times import NO_TIME
 from glaim_stream.tables.frame import Fill, Number, Times, WithoutIndex, cast, require_milliseconds, unknown
-from glaim_stream.tables.grid import NO_TIME
 
 _NUMPY = {
     pl.Float32: np.float32, pl.Float64: np.float64, pl.Int8: np.int8, pl.Int16: np.int16, pl.Int32: np.int32,

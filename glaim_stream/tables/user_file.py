@@ -6,7 +6,7 @@ import gzip
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -15,12 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from glaim_stream.core.errors import SettingsError
-from glaim_stream.core.times import zone_of
+from glaim_stream.core.times import NO_TIME, zone_of
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.files.form import NO_TIME, FileForm, NumberForm, Reading
+from glaim_stream.files.form import FileForm, NumberForm, Reading
 from glaim_stream.files.read import read
+from glaim_stream.files.series import Cells, Ints, ReadingColumn
+from glaim_stream.files.series import cells_of as cells_of_reading
 from glaim_stream.tables.arrow_files import ArrowTable
-from glaim_stream.tables.cells import Cells, Ints, Outcome, ReadingColumn
+from glaim_stream.tables.cells import Outcome
 from glaim_stream.tables.columns import FilledColumn, NewRows, beside
 from glaim_stream.tables.inserted import new_rows
 from glaim_stream.tables.json_lines import LinesTable
@@ -117,34 +119,21 @@ def _check_places(file: UserFile, table: TextTable) -> None:
 
 
 def cells_of(file: UserFile) -> Cells:
-    """Bring what was read into the form that is filled."""
-    reading, form = file.reading, file.form
-    rows = reading.rows
-    stem = Path(file.name).name.partition(".")[0] or "file"
-    groups = tuple(reading.groups) or (stem,)
-    group_of_row = reading.group_of_row if reading.groups else np.zeros(rows, np.int64)
-    times = np.where(group_of_row >= 0, reading.times_ms, NO_TIME)
-    group_of_row = np.maximum(group_of_row, 0)
-    if form.layout == "long":
-        assert reading.sensor_of_row is not None
-        place = _place(file, form.value)
-        sensor = reading.sensor_of_row
-        times = np.where(sensor >= 0, times, NO_TIME)
-        column = _column(file, place, form.value, group_of_row, np.maximum(sensor, 0), reading.values[0], times)
-        return Cells(times, groups, tuple(form.sensors), (column,), long=True)
-    names = list(form.sensors)
-    if form.name_separator:
-        pairs = [tuple(name.split(form.name_separator, 1)) for name in names]
-        groups, sensors = (tuple(dict.fromkeys(pair[part] for pair in pairs)) for part in (0, 1))
-        code = [(groups.index(pair[0]), sensors.index(pair[1])) for pair in pairs]
-    else:
-        sensors, code = tuple(names), [(-1, place) for place in range(len(names))]
-    columns = []
-    for name, (group, sensor_code), values in zip(names, code, reading.values, strict=True):
-        of_row = group_of_row if group < 0 else np.full(rows, group)
-        place = _place(file, name)
-        columns.append(_column(file, place, name, of_row, np.full(rows, sensor_code), values, times))
-    return Cells(times, groups, sensors, tuple(columns))
+    """Bring what was read into the form that is filled.
+
+    Raises:
+        SettingsError: a column of readings is inside another one.
+    """
+    cells = cells_of_reading(file.reading, Path(file.name).name.partition(".")[0] or "file")
+    return replace(cells, columns=tuple(_placed(file, each) for each in cells.columns))
+
+
+def _placed(file: UserFile, column: ReadingColumn) -> ReadingColumn:
+    """A column at its place in the file; cells that its rows are too short for are no holes."""
+    place, hole = _place(file, column.name), column.hole
+    if isinstance(file.table, TextTable) and hole.any():
+        hole = hole & (file.table.widths > place)
+    return replace(column, place=place, hole=hole)
 
 
 def require_additions(file: UserFile, *, flags: bool, insert_rows: bool) -> None:
@@ -219,16 +208,6 @@ def _write(
     )
     for piece in table.written(changes):
         out.write(piece)
-
-
-def _column(
-    file: UserFile, place: int, name: str, group: Ints, sensor: Ints, values: Any, times_ms: Ints
-) -> ReadingColumn:
-    """A column with its holes; rows without a time have none, since nothing is known about their moment."""
-    hole = ~np.isfinite(values) & (times_ms != NO_TIME)
-    if isinstance(file.table, TextTable) and hole.any():
-        hole &= file.table.widths > place
-    return ReadingColumn(place, name, group, sensor, np.where(np.isfinite(values), values, np.nan), hole)
 
 
 def _number_texts(file: UserFile, column: FilledColumn, series: Ints) -> NumberTexts:

@@ -13,7 +13,8 @@ import pytest
 
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.files.read import read
-from glaim_stream.tables.cells import Cells, Outcome
+from glaim_stream.files.series import Cells
+from glaim_stream.tables.cells import Outcome
 from glaim_stream.tables.columns import FilledColumn
 from glaim_stream.tables.groups import Result
 from glaim_stream.tables.user_file import UserFile, cells_of, open_file, write

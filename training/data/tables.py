@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.step_means import mean_of_each
 from glaim_stream.core.stray_times import stray_times
-from glaim_stream.core.times import EARLIEST_MS, LATEST_MS
+from glaim_stream.core.times import EARLIEST_MS, LATEST_MS, NO_TIME
 from glaim_stream.files.content import plain
-from glaim_stream.files.form import NO_TIME
 from glaim_stream.files.kinds import is_number
 from glaim_stream.files.stamps import stamps
 from glaim_stream.files.table import read_table as read_file

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from glaim_stream.core.errors import SettingsError
-from glaim_stream.tables.grid import NO_TIME, Grid, step_of
+from glaim_stream.core.times import NO_TIME
+from glaim_stream.files.grid import Grid, step_of
 
 MINUTE = 60_000
 

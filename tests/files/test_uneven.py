@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from glaim_stream.tables.grid import NO_TIME, Grid
-from glaim_stream.tables.uneven import Uneven, uneven
+from glaim_stream.core.times import NO_TIME
+from glaim_stream.files.grid import Grid
+from glaim_stream.files.uneven import Uneven, uneven
 
 MINUTE = 60_000
 STEP = 10 * MINUTE

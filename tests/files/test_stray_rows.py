@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from glaim_stream.tables.grid import NO_TIME
-from glaim_stream.tables.stray_rows import StrayRows, counted, stray_rows
+from glaim_stream.core.times import NO_TIME
+from glaim_stream.files.stray_rows import StrayRows, counted, stray_rows
 
 MINUTE_MS, YEAR_MS = 60_000, 31_557_600_000
 START_MS = 1_735_689_600_000  # 2025

@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import SettingsError
-from glaim_stream.core.times import text_of_ms
+from glaim_stream.core.times import NO_TIME, text_of_ms
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-NO_TIME = int(np.iinfo(np.int64).min)  # of a row without a time; NaT has the same bits
 MOST_STEPS = 20_000_000  # of a grid with more, most are empty: a time is wrong, or the step is
 
 _COMMON = 0.15  # share of the differences that a step has at least
@@ -71,16 +70,31 @@ class Grid:
         if not len(times):
             raise SettingsError(f"expected rows with a time, found none in {len(times_ms):,} rows")
         step = step_ms or step_of([times])
-        span = int(times[-1]) - int(times[0])
-        if span // step >= MOST_STEPS:
-            raise SettingsError(
-                f"the times reach from {text_of_ms(int(times[0]))} to {text_of_ms(int(times[-1]))}, which are "
-                f"{span // step:,} steps of {step:,} ms for {len(times):,} times: correct the times, or state the step"
-            )
+        _require_few_steps(times, step)
         place = _places(times, step)
         rows = np.full(len(times_ms), -1, np.int64)
         rows[dated] = place[inverse.reshape(-1)]
         return cls(int(times[0]), step, int(place[-1]) + 1, rows)
+
+    @classmethod
+    def streamed(cls, times_ms: Ints, step_ms: int) -> Self:
+        """Place rows in the steps in which a worker would: step k holds the times from `k * step_ms` on.
+
+        Args:
+            times_ms: int64 [rows], epoch milliseconds in any order; NO_TIME for a row without a time.
+            step_ms: of the worker's model.
+
+        Raises:
+            SettingsError: no row has a time, or they are so far apart that there are more than MOST_STEPS steps.
+        """
+        dated = times_ms != NO_TIME
+        if not dated.any():
+            raise SettingsError(f"expected rows with a time, found none in {len(times_ms):,} rows")
+        _require_few_steps(times_ms[dated], step_ms)
+        number = times_ms[dated] // step_ms
+        rows = np.full(len(times_ms), -1, np.int64)
+        rows[dated] = number - number.min()
+        return cls(int(number.min()) * step_ms, step_ms, int(rows.max()) + 1, rows)
 
     @classmethod
     def of_rows(cls, rows: int) -> Self:
@@ -131,6 +145,15 @@ class Grid:
         out = cells[:, np.maximum(self.rows, 0)].T.copy()
         out[self.rows < 0] = absent
         return out
+
+
+def _require_few_steps(times_ms: Ints, step_ms: int) -> None:
+    first, last = int(times_ms.min()), int(times_ms.max())
+    if (last - first) // step_ms >= MOST_STEPS:
+        raise SettingsError(
+            f"the times reach from {text_of_ms(first)} to {text_of_ms(last)}, which are {(last - first) // step_ms:,} "
+            f"steps of {step_ms:,} ms for {len(times_ms):,} times: correct the times, or state the step"
+        )
 
 
 def step_of(times_ms: Sequence[Ints]) -> int:

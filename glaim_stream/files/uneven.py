@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.tables.grid import Grid
+from glaim_stream.files.grid import Grid
 
 Ints = NDArray[np.int64]
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.stray_times import FEWEST, stray_times
-from glaim_stream.tables.grid import NO_TIME
+from glaim_stream.core.times import NO_TIME
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

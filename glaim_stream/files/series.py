@@ -1,0 +1,219 @@
+"""The readings of a file or a table as series on even grids: what `fill`, `fit`, `health` and `completeness` work on.
+
+Cells are readings with the codes of their groups and sensors, whatever the layout of the rows was. Each group has a
+grid through the times of its rows. Where the step is stated because a worker has it, its steps are the worker's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.step_means import mean_of_each
+from glaim_stream.core.times import NO_TIME
+from glaim_stream.files.form import Reading
+from glaim_stream.files.grid import Grid, step_of
+from glaim_stream.files.stray_rows import StrayRows, counted, stray_rows
+from glaim_stream.files.uneven import Uneven, uneven
+
+Ints = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+SHORTEST_MONTH_MS = 28 * 86_400_000
+
+
+@dataclass(frozen=True)
+class ReadingColumn:
+    """A column of readings.
+
+    place: of the column in the table.
+    group, sensor: int64 [rows], codes of each row's group and sensor.
+    value: float64 [rows]; NaN where there is no reading.
+    hole: bool [rows], cells that stand for a missing reading.
+    """
+
+    place: int
+    name: str
+    group: Ints
+    sensor: Ints
+    value: Doubles
+    hole: Bools
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The readings of a table; times_ms: int64 [rows], NO_TIME where a row has none."""
+
+    times_ms: Ints
+    groups: tuple[str, ...]
+    sensors: tuple[str, ...]
+    columns: tuple[ReadingColumn, ...]
+    long: bool = False  # a reading a row
+
+    @property
+    def holes(self) -> int:
+        """Number of cells without a reading."""
+        return sum(int(each.hole.sum()) for each in self.columns)
+
+
+@dataclass(frozen=True)
+class Series:
+    """The readings of a table on even grids.
+
+    members: of each group, its rows in the table.
+    grids: of each group, through the times of its rows.
+    step: of each group int64 [rows of the table], the step of each of its rows, -1 elsewhere.
+    values: of each group float64 [sensors, steps], NaN where no row has a reading.
+    uneven: the group that fits the step least; None where all fit.
+    """
+
+    step_ms: int
+    members: tuple[Ints, ...]
+    grids: tuple[Grid, ...]
+    step: tuple[Ints, ...]
+    values: tuple[Doubles, ...]
+    uneven: Uneven | None = None
+
+    @property
+    def even(self) -> bool:
+        """Whether the steps can have one length: months and years have not."""
+        return self.step_ms < SHORTEST_MONTH_MS
+
+
+def cells_of(reading: Reading, group: str) -> Cells:
+    """Return what was read as cells, each with its group and sensor.
+
+    Args:
+        reading: of a file.
+        group: name of the only group of a file that names none.
+    """
+    form, rows = reading.form, reading.rows
+    groups = tuple(reading.groups) or (group,)
+    group_of_row = reading.group_of_row if reading.groups else np.zeros(rows, np.int64)
+    times = np.where(group_of_row >= 0, reading.times_ms, NO_TIME)
+    group_of_row = np.maximum(group_of_row, 0)
+    if reading.sensor_of_row is not None:
+        sensor = reading.sensor_of_row
+        times = np.where(sensor >= 0, times, NO_TIME)
+        place = reading.places[0]
+        column = _column(place, form.value, group_of_row, np.maximum(sensor, 0), reading.values[0], times)
+        return Cells(times, groups, tuple(form.sensors), (column,), long=True)
+    names = list(form.sensors)
+    if form.name_separator:
+        pairs = [tuple(name.split(form.name_separator, 1)) for name in names]
+        groups, sensors = (tuple(dict.fromkeys(pair[part] for pair in pairs)) for part in (0, 1))
+        code = [(groups.index(pair[0]), sensors.index(pair[1])) for pair in pairs]
+    else:
+        sensors, code = tuple(names), [(-1, place) for place in range(len(names))]
+    columns = []
+    for name, place, (group_code, sensor_code), values in zip(names, reading.places, code, reading.values, strict=True):
+        of_row = group_of_row if group_code < 0 else np.full(rows, group_code)
+        columns.append(_column(place, name, of_row, np.full(rows, sensor_code), values, times))
+    return Cells(times, groups, sensors, tuple(columns))
+
+
+def _column(place: int, name: str, group: Ints, sensor: Ints, values: Doubles, times_ms: Ints) -> ReadingColumn:
+    """A column with its holes; rows without a time have none, since nothing is known about their moment."""
+    known = np.isfinite(values)
+    return ReadingColumn(place, name, group, sensor, np.where(known, values, np.nan), ~known & (times_ms != NO_TIME))
+
+
+def without_stray_rows(cells: Cells) -> tuple[Cells, StrayRows | None]:
+    """Take the time from rows whose time is far from all others, so that they are neither filled nor used."""
+    stray = stray_rows(cells.times_ms, _members(cells))
+    if not stray.any():
+        return cells, None
+    columns = tuple(replace(each, hole=each.hole & ~stray) for each in cells.columns)
+    times_ms = np.where(stray, NO_TIME, cells.times_ms)
+    return replace(cells, times_ms=times_ms, columns=columns), counted(cells.times_ms, stray)
+
+
+def series_of(
+    cells: Cells,
+    *,
+    step_ms: int | None = None,
+    as_streamed: bool = False,
+    bucket: str = "last",
+    directions: Collection[str] = (),
+) -> Series:
+    """Place the readings of a table in even series.
+
+    Args:
+        cells: of the table.
+        step_ms: distance of two steps; found from the times by default.
+        as_streamed: take the steps that a worker takes, see Grid.streamed; otherwise they go through the rows' times.
+        bucket: value of a step with several readings, `last` (the latest) or `mean`.
+        directions: sensors in degrees, whose mean is that of their unit vectors.
+
+    Raises:
+        SettingsError: the table has no readings, or its times show no grid.
+    """
+    if not any(np.isfinite(each.value).any() for each in cells.columns):
+        raise SettingsError(f"expected readings, found none in {len(cells.times_ms):,} rows")
+    members = _members(cells)
+    step_ms = step_ms or step_of(_clocks(cells, members))
+    grids = tuple(_grid(cells.times_ms[rows], step_ms, as_streamed) for rows in members)
+    step = tuple(_steps(len(cells.times_ms), rows, grid) for rows, grid in zip(members, grids, strict=True))
+    values = tuple(np.full((len(cells.sensors), grid.steps), np.nan) for grid in grids)
+    turned = np.isin(cells.sensors, list(directions))
+    for column in cells.columns:
+        for code, known in by_code(column.group, np.isfinite(column.value)):
+            known = known[step[code][known] >= 0]
+            known = known[np.argsort(cells.times_ms[known], kind="stable")]
+            place, readings = (column.sensor[known], step[code][known]), column.value[known]
+            if bucket == "mean":
+                flat = np.ravel_multi_index(place, values[code].shape)
+                turning = turned[column.sensor[known]] if turned.any() else None
+                readings = mean_of_each(readings, flat, values[code].size, turning)
+            values[code][place] = readings  # numpy keeps the last of repeated assignments
+    irregular = uneven(grids, [cells.times_ms[rows] for rows in members])
+    return Series(step_ms, members, grids, step, values, irregular)
+
+
+def _grid(times_ms: Ints, step_ms: int, as_streamed: bool) -> Grid:
+    """The grid of a group's rows; one empty step where none of them has a time."""
+    if (times_ms == NO_TIME).all():
+        return Grid(0, step_ms, 1, np.full(len(times_ms), -1, np.int64))
+    return Grid.streamed(times_ms, step_ms) if as_streamed else Grid.of(times_ms, step_ms)
+
+
+def _clocks(cells: Cells, members: Sequence[Ints]) -> list[Ints]:
+    """Times whose distances are steps: those of a group, or of one sensor where each row holds one reading.
+
+    Sensors that report seconds after each other would look like a step of seconds.
+    """
+    if not cells.long:
+        return [cells.times_ms[rows] for rows in members]
+    (column,) = cells.columns
+    series = column.group * len(cells.sensors) + column.sensor
+    return [cells.times_ms[rows] for _, rows in by_code(series, np.ones(len(series), np.bool_))]
+
+
+def _members(cells: Cells) -> tuple[Ints, ...]:
+    """The rows of each group."""
+    of_group: list[list[Ints]] = [[] for _ in cells.groups]
+    for column in cells.columns:
+        for code, rows in by_code(column.group, np.ones(len(column.group), np.bool_)):
+            of_group[code].append(rows)
+    return tuple(np.unique(np.concatenate(rows)) if rows else np.empty(0, np.int64) for rows in of_group)
+
+
+def by_code(codes: Ints, chosen: Bools) -> list[tuple[int, Ints]]:
+    """The chosen rows by their code."""
+    rows = np.flatnonzero(chosen)
+    if not len(rows):
+        return []
+    order = rows[np.argsort(codes[rows], kind="stable")]
+    found, starts = np.unique(codes[order], return_index=True)
+    return [(int(code), part) for code, part in zip(found, np.split(order, starts[1:]), strict=True)]
+
+
+def _steps(rows: int, members: Ints, grid: Grid) -> Ints:
+    steps = np.full(rows, -1, np.int64)
+    steps[members] = grid.rows
+    return steps
