@@ -110,8 +110,8 @@ def markdown(lines: Sequence[Mapping[str, Any]]) -> str:
         f"{MAX_GAP} silent steps.",
         "Bold: the best of the row. The aim: never worse than the better baseline, and at the newest step an MAE under",
         f"the last value's by {100 * GAINS['one']:.0f} % with one sensor missing and by {100 * GAINS['all']:.0f} %",
-        "with the whole group missing; [why rows miss it](edge-notes.md). Rows of 2 and 4 steps before the newest, which",
-        "lie between those of 1 and 8, are left out where they reach the aim; `edge.jsonl` has them.",
+        "with the whole group missing; [why rows miss it](edge-notes.md). Rows of 2 and 4 steps back, which lie",
+        "between those of 1 and 8, are left out where they reach the aim; `edge.jsonl` has them.",
         "",
     ]
     for (dataset, run), rows in _by_run(lines):
