@@ -99,12 +99,12 @@ benchmark: setup  ## readings a second through one worker on one core, beside pl
 	$(BIN)/python -m benchmarks.stream
 
 plant-model: setup  ## train the demo's model anew, half an hour on one core
-	$(BIN)/python -m training.plant_model --results training/results
+	$(BIN)/python -m deploy.demo.plant_model --results benchmarks/results
 
 dist: setup  ## wheel and sdist into dist/, built with what is pinned and checked for what belongs in them
 	rm -rf dist/glaim_stream-*
 	$(UV) build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist .
-	$(BIN)/check-wheel-contents --package-omit results,__pycache__,*.pyc dist/glaim_stream-*.whl
+	$(BIN)/check-wheel-contents --package-omit __pycache__,*.pyc dist/glaim_stream-*.whl
 
 chart-docs: setup  ## write the chart's README and the descriptions of its schema from values.yaml
 	$(BIN)/python -m deploy.chart_docs

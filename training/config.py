@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,6 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from glaim_stream.core.validation import problems_text
-from training import toml
 from training.data.masks import MaskSpec
 from training.data.series import DataSpec
 from training.errors import ConfigError
@@ -102,7 +102,7 @@ class ExportSpec:
 
 @dataclass(frozen=True)
 class TuneSpec:
-    """The search for better settings: a run's [tune] section, read by `python -m training.tune`.
+    """The search for better settings: a run's [tune] section, read by `python -m training.fit.tune`.
 
     `search` maps settings of the run to their candidates: a list of choices, or two bounds like "1e-4..1e-2" (integers
     if both are; on a logarithmic scale if the upper one is ten times the lower or more).
@@ -137,7 +137,7 @@ class RunConfig:
         tables = dataclasses.asdict(self)
         if self.model.num_variables == 1:  # not a setting: it follows from the data
             del tables["model"]["num_variables"]
-        return toml.dumps(tables)
+        return _toml_text(tables)
 
 
 SECTIONS: Mapping[str, type] = {
@@ -239,6 +239,52 @@ def toml_value(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def _toml_text(tables: Mapping[str, Any]) -> str:
+    """Return nested mappings of text, numbers, booleans and lists as TOML, without empty tables and None."""
+    return "\n".join(_toml_table(tables, "")).strip() + "\n"
+
+
+def _toml_table(table: Mapping[str, Any], prefix: str) -> list[str]:
+    """Write plain values first, as TOML requires, then one section for each mapping."""
+    lines = [f"{_key(key)} = {_toml_of(item)}" for key, item in table.items() if not _apart(item)]
+    for key, item in table.items():
+        if isinstance(item, Mapping) and item:
+            name = f"{prefix}{_key(key)}"
+            inner = _toml_table(item, f"{name}.")
+            plain = not all(isinstance(below, Mapping) for below in item.values())
+            lines += ["", f"[{name}]", *inner] if plain else inner
+    return lines
+
+
+def _apart(item: Any) -> bool:
+    return item is None or isinstance(item, Mapping)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    """Quote text; JSON escapes as TOML does, except for the delete character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _toml_of(item: Any) -> str:
+    """Return one value as TOML: text, a boolean, a number, or a list of these."""
+    if isinstance(item, bool):
+        return "true" if item else "false"
+    if isinstance(item, str):
+        return _quoted(item)
+    if isinstance(item, (int, float)):
+        return repr(item)
+    if isinstance(item, (list, tuple)):
+        return f"[{', '.join(_toml_of(part) for part in item)}]"
+    raise TypeError(f"expected text, a number, a boolean or a list for TOML, found {type(item).__name__}")
 
 
 def data_path(file: str) -> Path:

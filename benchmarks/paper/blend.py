@@ -20,8 +20,8 @@ from training.data.outages import Bools
 from training.data.series import Floats
 from training.data.windows import Batch
 from training.evaluate import model_fill
+from training.network.cascade import REACHES, reach_classes
 from training.network.model import GLAIM
-from training.network.reach import REACHES, reach_classes
 
 ANSWERS = ("form", "network", "without_form")
 _LEAST_CELLS = 200  # of a class with weights of its own

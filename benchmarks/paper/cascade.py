@@ -33,18 +33,16 @@ from benchmarks.paper.run import ROOT
 from benchmarks.paper.score import HiddenCells, baselines, parts, rows_of_form
 from training import checkpoint as checkpoints
 from training import closed_form
-from training.cascade import folds
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, TrainSpec, build
 from training.data.masks import SEGMENTS, MaskSpec
 from training.data.series import fit_scale
 from training.errors import exits_with_errors
 from training.evaluate import Tally, restore
-from training.fit import logs, loop
+from training.fit import folds, logs, loop
 from training.network.model import GLAIM
 from training.network.sizes import GLAIMConfig
-from training.progress import Progress
-from training.runtime import device, keep_memory, known_device, machine
+from training.runtime import Progress, device, keep_memory, known_device, machine
 
 EPOCHS = 30
 RATES = (published.RATES[0], published.RATES[-1])

@@ -38,8 +38,7 @@ from training.data.masks import SEGMENTS
 from training.data.series import fit_scale
 from training.errors import ConfigError, exits_with_errors
 from training.evaluate import Tally
-from training.progress import Progress
-from training.runtime import machine
+from training.runtime import Progress, machine
 
 NAME = "closed-form"
 Say = Callable[[str], None]

@@ -13,14 +13,14 @@ import torch
 
 from benchmarks.paper.pool import Pool
 from training import closed_form
-from training.cascade.fold_windows import WITHOUT_FORM
-from training.cascade.folds import FoldForms
 from training.closed_form import TimedFill
 from training.config import RunConfig
 from training.data.batches import Drawn, Tensors, tensors
 from training.data.outages import Bools
 from training.data.series import Floats, Scale, Split, fit_scale
 from training.data.windows import Batch, WindowSet, fixed_batches, hide
+from training.fit.fold_windows import WITHOUT_FORM
+from training.fit.folds import FoldForms
 
 POOL_CHUNKS = 24
 FRESH_CHUNKS = 3  # of an epoch

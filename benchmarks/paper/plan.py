@@ -10,7 +10,7 @@ from benchmarks.paper.cells import Cell, config, places
 from benchmarks.paper.datasets import DATASETS, WINDOW
 from benchmarks.paper.lines import Line, identity
 from benchmarks.paper.run import Progress, identified, progress
-from training.progress import describe
+from training.runtime import describe
 
 
 @dataclass(frozen=True)

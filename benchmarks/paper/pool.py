@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from training.cascade.folds import FoldForms
 from training.closed_form import TimedFill
 from training.data.masks import FittedMasks
 from training.data.outages import Bools
 from training.data.series import Floats, Scale
 from training.data.windows import WindowSet, hide
+from training.fit.folds import FoldForms
 
 CHUNK = 128  # windows
 

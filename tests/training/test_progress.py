@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from training.progress import Progress, describe
+from training.runtime import Progress, describe
 
 
 class Terminal(io.StringIO):

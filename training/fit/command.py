@@ -59,7 +59,7 @@ it is not exported then.
 
 A configuration is TOML with the sections [data], [model], [masks], [train], [export] and [tune]; every setting can also
 be given as --set section.key=value. --print-config lists the settings and their defaults. Several processes, as started
-by torchrun, share each batch, so the recipe stays the same. python -m training.tune searches for better settings.
+by torchrun, share each batch, so the recipe stays the same. python -m training.fit.tune searches for better settings.
 """
 
 from __future__ import annotations
@@ -88,11 +88,10 @@ from training.evaluate import evaluate_form, evaluate_run, markdown, write_repor
 from training.export import export_run, rehearse
 from training.fit import distributed, logs, loop, seeds
 from training.fit.budget import MOST, Budget, spent
-from training.fit.closed_form import Exported, compare, fit_and_export, write_catalogue
+from training.fit.closed_form import Exported, compare, fit_and_export, replay_lines, write_catalogue
 from training.fit.distributed import say
 from training.fit.habits import add_habits
 from training.fit.options import parser, read_config
-from training.fit.replay_lines import replay_lines
 from training.report.write import write as write_page
 from training.runtime import Interrupted, known_device
 

@@ -20,8 +20,6 @@ from torch import Tensor, nn
 
 from training import checkpoint as checkpoints
 from training import config as configs
-from training.cascade import fold_windows
-from training.cascade.shares import choose_shares
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, TrainSpec
 from training.data.batches import DeviceWindows, Drawn, HostWindows, Tensors, ahead, draw, tensors, windows_on
@@ -29,12 +27,12 @@ from training.data.series import Scale, Series, Split, fit_scale
 from training.data.windows import Batch, WindowSet, fixed_batches
 from training.errors import ConfigError, TrainingError
 from training.evaluate import restore
-from training.fit import distributed
+from training.fit import distributed, fold_windows
 from training.fit.checkpointing import ADVICE, CheckpointWriter
 from training.fit.learner import Learner, on_host
 from training.fit.logs import Row, RunLog, nothing
-from training.progress import Progress, describe
-from training.runtime import StopRequest, device, keep_memory
+from training.fit.shares import choose_shares
+from training.runtime import Progress, StopRequest, describe, device, keep_memory
 
 Say = Callable[[str], None]
 

@@ -11,7 +11,26 @@ from torch import Tensor, nn
 
 from training.network.kernels import CellLinear
 from training.network.model import GLAIM, GateRecon, GloLoc, InstanceNorm, PriEmb
-from training.network.reach import REACHES, reach_classes
+
+REACHES = (1, 3, 8)  # steps: upper bounds of all classes but the last
+
+
+def reach_classes(observed: Tensor, reaches: list[int]) -> Tensor:
+    """Return the class of each cell, int64 [B, C, T]; 0 where observed.
+
+    Args:
+        observed: bool [B, C, T].
+        reaches: `REACHES`, which TorchScript does not find by its name.
+    """
+    steps = observed.size(2)
+    at = torch.arange(steps, device=observed.device)
+    before = torch.where(observed, at, -steps).cummax(dim=2)[0]
+    after = torch.where(observed, at, 2 * steps).flip([2]).cummin(dim=2)[0].flip([2])
+    reach = torch.minimum(at - before, after - at)
+    found = torch.zeros_like(reach)
+    for bound in reaches:
+        found = found + torch.gt(reach, bound).to(found.dtype)
+    return found
 
 
 class FormEmb(nn.Module):
@@ -67,7 +86,7 @@ class Cascade(GLAIM):
     """The network over the closed form; tensors in and out are those of `GLAIM`.
 
     The buffer `share` [C, 4] is how much of the correction is kept, by sensor and class of reach
-    (`training.network.reach`): 1 in training, afterwards what `training.cascade.shares` chooses.
+    (`training.network.cascade`): 1 in training, afterwards what `training.fit.shares` chooses.
     """
 
     share: Tensor

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from glaim_stream.core.contract import ResidualQuantiles
 from glaim_stream.form.baselines import interpolation, last_value
@@ -21,8 +22,8 @@ from training.data.tables import load
 from training.data.windows import WindowSet
 from training.errors import DataError
 from training.evaluate import Fill, evaluate_run, model_fill, restore, with_fallback
-from training.network.model import GLAIM, count_parameters
-from training.report import dependencies, examples, gaps, intervals
+from training.network.model import GLAIM, StaGlo, count_parameters
+from training.report import examples, gaps, intervals
 from training.report.verdict import verdict
 from training.runtime import machine
 from training.serve.residuals import residual_quantiles
@@ -99,7 +100,7 @@ def measure(
             **intervals.coverage(probes.errors, quantiles, scale.std, state.sensors),
         },
         "examples": drawn,
-        "dependencies": dependencies.dependencies(model, state.sensors),
+        "dependencies": dependencies(model, state.sensors),
         "seconds": time.monotonic() - began,
     }
     tidied: dict[str, Any] = tidy(report)
@@ -181,3 +182,30 @@ def _public(config: dict[str, Any]) -> dict[str, Any]:
         if config.get(section, {}).get(key):
             config[section][key] = Path(config[section][key]).name
     return config
+
+
+STRONGEST = 8
+
+
+@torch.inference_mode()
+def dependencies(model: GLAIM, sensors: Sequence[str]) -> dict[str, Any] | None:
+    """Return the mean over the D features of G [D, C, C] of the first layer; None for a model without StaGlo.
+
+    Row i holds the weights with which sensor i mixes in the sensors j; rows sum to 1. `alpha` is the share of the
+    mixture in each feature, the rest being the sensor itself (U = (1 - alpha) Z + alpha G Z); its mean, minimum and
+    maximum over the features are given. The mean is not weighted by alpha.
+    """
+    staglo = model.layers[0].staglo
+    if not isinstance(staglo, StaGlo):
+        return None
+    matrix = staglo.dependencies(model.tokens).mean(dim=0).double().numpy()  # (C, C)
+    alpha = torch.sigmoid(staglo.alpha_logit).double()
+    pairs = [(float(matrix[i, j]), i, j) for i in range(len(sensors)) for j in range(len(sensors)) if i != j]
+    strongest = sorted(pairs, reverse=True)[:STRONGEST]
+    return {
+        "matrix": matrix.tolist(),
+        "uniform": 1 / len(sensors),
+        "features": int(alpha.numel()),
+        "alpha": {"mean": float(alpha.mean()), "smallest": float(alpha.min()), "largest": float(alpha.max())},
+        "strongest": [{"to": sensors[i], "from": sensors[j], "weight": weight} for weight, i, j in strongest],
+    }

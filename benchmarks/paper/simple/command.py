@@ -35,8 +35,7 @@ from training.data.series import fit_scale
 from training.data.windows import Batch, WindowSet, fixed_batches
 from training.errors import exits_with_errors
 from training.evaluate import BATCH, Tally
-from training.progress import Progress
-from training.runtime import machine
+from training.runtime import Progress, machine
 
 NAME = "simple"
 _LEARNING_WINDOWS, _VALIDATION_WINDOWS = 100, 200

@@ -17,12 +17,11 @@ from benchmarks.paper.datasets import DATASETS, WINDOW
 from glaim_stream.form.baselines import interpolation
 from training import checkpoint as checkpoints
 from training import closed_form
-from training.cascade import folds
 from training.checkpoint import Checkpoint
 from training.data.masks import SEGMENTS
 from training.data.series import fit_scale
 from training.errors import ConfigError
-from training.fit import loop
+from training.fit import folds, loop
 
 pytestmark = pytest.mark.slow  # it trains or fits; quicker: test_paper_cells.py, test_paper_page.py, test_blend.py
 

@@ -15,7 +15,7 @@ from training.data.series import DataSpec
 from training.data.tables import load
 from training.errors import DataError
 from training.fit import command, options
-from training.fit.replay_lines import replay_lines
+from training.fit.closed_form import replay_lines
 
 ROWS = 700
 

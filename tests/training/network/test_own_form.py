@@ -10,8 +10,8 @@ import torch
 
 from glaim_stream.form.tiles import MOST_CELLS
 from training import closed_form
-from training.cascade import fold_windows
 from training.data.series import Scale, Series, fit_scale
+from training.fit import fold_windows
 from training.network.build import build_network
 from training.network.own_form import OwnForm
 from training.network.sizes import GLAIMConfig

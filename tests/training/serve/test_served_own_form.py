@@ -9,9 +9,9 @@ from torch import Tensor
 
 from tests.training.network.test_own_form import SENSORS, SIZES, WINDOW, series, windows
 from training import closed_form
-from training.cascade import fold_windows
 from training.data.series import Scale, fit_scale
 from training.errors import ExportError
+from training.fit import fold_windows
 from training.network.build import build_network
 from training.network.model import GLAIM
 from training.serve.check import check

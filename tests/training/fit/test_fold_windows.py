@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from tests.training.cascade.samples import WINDOW, series
-from training.cascade import fold_windows
-from training.cascade.fold_windows import FoldWindows
+from tests.training.fit.samples import WINDOW, series
 from training.config import TrainSpec
 from training.data.masks import MaskSpec
 from training.data.series import fit_scale
 from training.data.windows import WindowSet
+from training.fit import fold_windows
+from training.fit.fold_windows import FoldWindows
 
 SPEC = TrainSpec(batch_size=8, seed=3)
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from glaim_stream.form.form import ClosedForm
-from tests.training.cascade.samples import ROWS, WINDOW, series
+from tests.training.fit.samples import ROWS, WINDOW, series
 from training import closed_form
-from training.cascade import folds
 from training.data.series import Series
+from training.fit import folds
 
 FOLDS = 4
 OUTLIER = 1e6

@@ -1,6 +1,6 @@
 """Trains the demo's model in one command: simulates the plant, trains, scores and exports.
 
-    python -m training.plant_model
+    python -m deploy.demo.plant_model
 
 Equal to writing build/plant.parquet with `python -m glaim_stream.feed.plant` and passing it to `python -m
 training.fit`, which also gets all further flags. Takes half an hour on one core; results repeat on the same type of

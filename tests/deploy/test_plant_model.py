@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from training import plant_model
+from deploy.demo import plant_model
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
@@ -15,5 +15,5 @@ def test_help_names_the_command_and_simulates_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert plant_model.main([flag]) == 0
-    assert "python -m training.plant_model" in capsys.readouterr().out
+    assert "python -m deploy.demo.plant_model" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())

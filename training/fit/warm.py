@@ -1,6 +1,6 @@
 """Start a run with the weights of another run instead of random ones, for a second training on other masks.
 
-    python -m training.warm build/paper/Illness-block-0.3-full-s2021-ours benchmarks/paper/configs/illness.toml
+    python -m training.fit.warm build/paper/Illness-block-0.3-full-s2021-ours benchmarks/paper/configs/illness.toml
     python -m training.fit benchmarks/paper/configs/illness.toml --resume
 
 A model that has learned the paper's blocks learns the newest steps of a stream in a fraction of the time. The
@@ -58,7 +58,7 @@ def warmed(before: Checkpoint, config: RunConfig) -> Checkpoint:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return 0, or 2 after an error message."""
     parser = argparse.ArgumentParser(
-        prog="python -m training.warm", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m training.fit.warm", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("run", type=Path, help="source of the weights: a run's directory, or one of its checkpoints")
     parser.add_argument("config", type=Path, help="TOML file of the new run")

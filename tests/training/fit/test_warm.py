@@ -14,7 +14,7 @@ from training.config import RunConfig
 from training.data.series import split
 from training.data.tables import load
 from training.fit import loop
-from training.warm import main, warmed
+from training.fit.warm import main, warmed
 
 TINY = {"d_model": 8, "layers": 1, "ffn": 8, "heads": 2, "d_psi": 8, "d_g": 2, "d_recon": 2, "window": 24}
 

@@ -1,7 +1,7 @@
 """Search for better settings of a run with Optuna, which is an extra: pip install optuna.
 
-    python -m training.tune training/configs/beijing-air.toml --trials 20
-    python -m training.tune mine.toml --search model.d_model=32,64,128 train.learning_rate=1e-4..1e-2
+    python -m training.fit.tune training/configs/beijing-air.toml --trials 20
+    python -m training.fit.tune mine.toml --search model.d_model=32,64,128 train.learning_rate=1e-4..1e-2
     python -m training.fit build/tune/mine/best.toml
 
 The settings to search are in the configuration; the command line adds to them:
@@ -151,7 +151,7 @@ def _optuna() -> Any:
     try:
         import optuna
     except ImportError as error:
-        raise ConfigError("training.tune needs the package optuna, found none: pip install optuna") from error
+        raise ConfigError("training.fit.tune needs the package optuna, found none: pip install optuna") from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 
@@ -160,7 +160,7 @@ def _optuna() -> Any:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m training.tune", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m training.fit.tune", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("config", type=Path, help="TOML file of the run")
     parser.add_argument(

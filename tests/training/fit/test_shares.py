@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from training.cascade.shares import choose_shares
 from training.data.windows import Batch
+from training.fit.shares import choose_shares
 from training.network.build import build_network
 from training.network.cascade import Cascade
 from training.network.sizes import GLAIMConfig

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from training import config as configs
-from training import tune
 from training.checkpoint import Checkpoint
 from training.config import RunConfig
 from training.errors import ConfigError
-from training.fit import loop
+from training.fit import loop, tune
 
 CONFIG = """
 [data]

@@ -17,14 +17,14 @@ import torch
 from glaim_stream.form.form import ClosedForm
 from glaim_stream.form.levels import with_ridge
 from glaim_stream.form.moments import with_free_levels
-from training.cascade import folds
-from training.cascade.folds import FoldForms, Say
 from training.config import TrainSpec
 from training.data.batches import Drawn, Tensors, draw, windows_on
 from training.data.masks import FittedMasks
 from training.data.outages import Bools
 from training.data.series import Floats, Scale, Series
 from training.data.windows import Batch, WindowSet
+from training.fit import folds
+from training.fit.folds import FoldForms, Say
 from training.network.own_form import OwnForm
 
 FOLDS = 4

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from glaim_stream.form.simplex import convex_weights
 from training.data.windows import Batch
-from training.network.cascade import Cascade
-from training.network.reach import reach_classes
+from training.network.cascade import Cascade, reach_classes
 
 _LEAST_CELLS = 200  # with a share of their own
 
