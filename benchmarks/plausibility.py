@@ -96,13 +96,13 @@ async def rows_of(
 ) -> tuple[Rows, list[str]]:
     """The rows of one pass, and the names of the groups' codes."""
     model = scenario.model
-    free = [sensor.model_copy(update={"min": None, "max": None}) for sensor in model.sensors]
+    changes = {"min": None, "max": None, "plausibility": plausibility}
+    free = [sensor.model_copy(update=changes) for sensor in model.sensors]
     rules = scenario.catalogue.model_copy(update={"models": [model.model_copy(update={"sensors": free})]})
     settings = Settings(
         catalogue=scenario.catalogue_path,
         model_repository=CHECKOUT / "model_repo",
         imputer=imputer,
-        plausibility=plausibility,
     )
     pipeline, ladder = create_pipeline(settings, rules, upgrades=False)
     windows, scores, parts = pipeline.windows(), pipeline.scores(), list[Rows]()

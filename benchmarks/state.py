@@ -26,7 +26,7 @@ from benchmarks.topics import Filled, fill_topic
 from glaim_stream.core.catalogue import Catalogue, parse_catalogue
 from glaim_stream.core.settings import Settings
 from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import Echo
+from glaim_stream.imputers.simple import LastValue
 from glaim_stream.kafka.offsets import Commit
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.windows.partition import PartitionWindows
@@ -53,7 +53,7 @@ async def measure(servers: str, name: str, load: Load, filled: Filled, directory
     """The recovery time of all partitions in seconds, and the memory of the windows in megabytes."""
     (directory / "groups.yaml").write_text(load.catalogue)
     settings = Settings(
-        kafka=servers, input_topic=name, consumer_group=name, catalogue=directory / "groups.yaml", imputer="echo"
+        kafka=servers, input_topic=name, consumer_group=name, catalogue=directory / "groups.yaml", imputer="last_value"
     )
     catalogue = parse_catalogue(yaml.safe_load(load.catalogue), source="benchmark")
     ends = [len(counts) for counts in filled.through]
@@ -74,7 +74,7 @@ async def rebuilt(
     rebuilder: KafkaRebuilder, catalogue: Catalogue, topic: str, ends: Sequence[int]
 ) -> tuple[list[PartitionWindows], list[int]]:
     """The windows of all partitions, rebuilt concurrently as in a worker, and the offsets that a rebuild needs."""
-    pipeline = Pipeline(catalogue, {}, Ladder([Echo()], batch=64, in_flight=8))
+    pipeline = Pipeline(catalogue, {}, Ladder([LastValue()], batch=64, in_flight=8))
     making = [Rebuild(pipeline, lambda: time.time_ns() // 1_000_000, isolate=False) for _ in ends]
     await asyncio.gather(
         *(

@@ -18,12 +18,12 @@ from glaim_stream.imputers.closed_form import ClosedFormImputer
 from glaim_stream.imputers.form_expert import FormExpert
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Rung, Windows
-from glaim_stream.imputers.simple import Echo, Interpolation, LastValue
+from glaim_stream.imputers.simple import Interpolation, LastValue
 from glaim_stream.models.sealed import read_sealed_contract
 from glaim_stream.models.versions import Contracts
 from glaim_stream.pipeline.pipeline import Pipeline
 
-_WITHOUT_MODEL: dict[str, Callable[[], Rung]] = {"interpolation": Interpolation, "last_value": LastValue, "echo": Echo}
+_WITHOUT_MODEL: dict[str, Callable[[], Rung]] = {"interpolation": Interpolation, "last_value": LastValue}
 _BATCH_WITHOUT_NETWORK = 4_096  # windows of a call: a closed form takes a quarter longer over calls of 64
 _ENVELOPE_BYTES = 2_000  # headers and framing of a message, which count towards the broker's limit
 
@@ -110,7 +110,7 @@ def create_pipeline(
         score_least=settings.score_least,
         upgrades=upgrades and settings.needs_model,
         clock_kept=settings.delivery == "exactly_once",
-        plausibility=settings.plausibility,
+        plausibility=True,
         adaptive_intervals=settings.adaptive_intervals,
         quality=quality and settings.quality,
         habits=HabitsSource(closed_forms).of if settings.judges_health and closed_forms is not None else None,
@@ -161,7 +161,7 @@ def create_ladder(
                 shadow=settings.compares_versions,
             )
         )
-    if settings.imputer == "local" or (settings.imputer == "triton" and settings.fallback_local):
+    if settings.imputer == "local":
         from glaim_stream.imputers.local import LocalImputer
 
         rungs.append(

@@ -64,15 +64,10 @@ def rungs(**settings: object) -> list[str]:
 
 
 def test_interpolation_is_the_fallback_of_every_model_and_other_imputers_have_none(tmp_path: Path) -> None:
-    assert rungs(imputer="triton", fallback_local=False) == ["triton", "interpolation"]
-    assert rungs(imputer="triton", fallback_local=True, model_repository=tmp_path) == [
-        "triton",
-        "local",
-        "interpolation",
-    ]
+    assert rungs(imputer="triton") == ["triton", "interpolation"]
     assert rungs(imputer="local", model_repository=tmp_path) == ["local", "interpolation"]
     assert rungs(imputer="gaussian", model_repository=tmp_path) == ["gaussian", "interpolation"]
-    for imputer in ("interpolation", "last_value", "echo"):
+    for imputer in ("interpolation", "last_value"):
         assert rungs(imputer=imputer) == [imputer]
 
 
@@ -133,7 +128,7 @@ def test_a_rebuild_reads_as_far_back_as_the_pipeline_looks(
 
 
 def test_only_a_rung_served_by_triton_can_be_checked(tmp_path: Path) -> None:
-    ladder = create_ladder(read_settings(imputer="triton", fallback_local=True, model_repository=tmp_path), {})
+    ladder = create_ladder(read_settings(imputer="triton", score_share=0, model_repository=tmp_path), {})
     assert [isinstance(rung, ServedRung) for rung in ladder.rungs] == [True, False, False]
 
 

@@ -1,4 +1,4 @@
-"""The glaim-stream worker as shipped, with the echo imputer or with a model behind Triton."""
+"""The glaim-stream worker as shipped, with the last value or with a model behind Triton."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Glaim:
 
     def __init__(self, name: str, poll_records: int = 20_000, settings: Mapping[str, str] | None = None) -> None:
         self.name = name
-        self._settings = {"GLAIM_POLL_RECORDS": str(poll_records), "GLAIM_IMPUTER": "echo"} | dict(settings or {})
+        self._settings = {"GLAIM_POLL_RECORDS": str(poll_records), "GLAIM_IMPUTER": "last_value"} | dict(settings or {})
 
     def command(self, job: Job) -> list[str]:
         """See Engine."""

@@ -11,9 +11,7 @@ from typer.core import TyperGroup
 
 from glaim_stream.commands import (
     audit,
-    catalogue,
     check,
-    contract,
     demo,
     dlq,
     dump,
@@ -102,8 +100,6 @@ app.command()(health.health)
 app.command()(audit.audit)
 app.command()(report.report)
 app.add_typer(dlq.app, name="dlq")
-app.add_typer(catalogue.app, name="catalogue")
-app.add_typer(contract.app, name="contract")
 app.add_typer(models.app, name="models")
 app.command()(schema.schema)
 app.command("settings")(settings.list_settings)

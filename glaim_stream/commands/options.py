@@ -27,7 +27,6 @@ class ImputerName(StrEnum):
     GAUSSIAN = "gaussian"
     INTERPOLATION = "interpolation"
     LAST_VALUE = "last_value"
-    ECHO = "echo"
 
 
 Kafka = Annotated[

@@ -114,11 +114,11 @@ class Settings(BaseSettings):
         description="operators that the TorchScript of a model may use in addition, separated by commas, such as "
         "aten::fft_rfft. Each one more is code of torch that whoever makes a model can call",
     )
-    imputer: Literal["triton", "local", "gaussian", "interpolation", "last_value", "echo"] = Field(
+    imputer: Literal["triton", "local", "gaussian", "interpolation", "last_value"] = Field(
         default="triton",
         description="first rung of the ladder. local: TorchScript in the worker. gaussian: the closed form in the "
         "model's folder, without a network; beside triton and local, and with score_share, it is an expert of the "
-        "blend, else a rung. echo: no imputation, for benchmarks",
+        "blend, else a rung",
     )
     triton: str = Field(default="localhost:8001", description="host:port of Triton's gRPC endpoint")
     triton_tls: bool = Field(
@@ -173,19 +173,6 @@ class Settings(BaseSettings):
         "tries it again; "
         "shorter "
         "detects its return sooner but delays more batches while it is down",
-    )
-    fallback_local: bool = Field(
-        default=False,
-        description="while Triton is down, run the same TorchScript in the worker before falling back to "
-        "interpolation; "
-        "needs the extra `local` and the weights in model_repository. Slower than Triton, and the worker needs memory "
-        "for "
-        "the model",
-    )
-    plausibility: bool = Field(
-        default=True,
-        description="publish readings that stand apart from all else in their window as uncertain, and fill no hole "
-        "from them; false believes every reading. groups.yaml can switch it off for a sensor",
     )
     score_share: float | None = Field(
         default=None,

@@ -1,4 +1,4 @@
-"""Imputers without a model: interpolation, last value, and an echo for benchmarks of the stream alone."""
+"""Imputers without a model: interpolation and last value."""
 
 from __future__ import annotations
 
@@ -33,19 +33,6 @@ class LastValue:
         """See Rung."""
         values = last_value(windows.values, windows.observed)
         return _newest(windows, values, np.full(values.shape, Method.LAST_VALUE, np.int8))
-
-    async def close(self) -> None:
-        """Nothing to release."""
-
-
-class Echo:
-    """The input windows unchanged, with zeros in the holes: no imputation, to measure everything else."""
-
-    name = "echo"
-
-    async def impute(self, windows: Windows) -> Imputed:
-        """See Rung."""
-        return _newest(windows, windows.values, np.full(windows.values.shape, Method.MODEL, np.int8))
 
     async def close(self) -> None:
         """Nothing to release."""

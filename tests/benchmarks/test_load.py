@@ -10,7 +10,7 @@ import yaml
 from benchmarks.load import Load, Shape
 from glaim_stream.core.catalogue import parse_catalogue
 from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import Echo
+from glaim_stream.imputers.simple import LastValue
 from glaim_stream.pipeline.pipeline import Pipeline
 from tests.support import Record
 
@@ -18,7 +18,9 @@ from tests.support import Record
 @pytest.mark.parametrize("shape", get_args(Shape))
 def test_no_reading_of_any_shape_is_rejected_or_late(shape: Shape) -> None:
     load = Load(20_000, shape=shape, groups=20)
-    pipeline = Pipeline(parse_catalogue(yaml.safe_load(load.catalogue), source="load"), {}, Ladder([Echo()], batch=8))
+    pipeline = Pipeline(
+        parse_catalogue(yaml.safe_load(load.catalogue), source="load"), {}, Ladder([LastValue()], batch=8)
+    )
     windows = [pipeline.windows() for _ in range(load.partitions)]
     messages = list(load.messages())
     newest_ms = 1_800_000_000_000

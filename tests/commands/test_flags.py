@@ -51,9 +51,9 @@ def test_a_group_is_expanded_in_its_place() -> None:
 
 
 def test_a_command_receives_its_groups_and_its_other_flags() -> None:
-    assert invoke("x", "--size", "3", "--by", "echo", "--last") == (
+    assert invoke("x", "--size", "3", "--by", "last_value", "--last") == (
         0,
-        ["x", Needed(3), True, Pair(None, ImputerName.ECHO)],
+        ["x", Needed(3), True, Pair(None, ImputerName.LAST_VALUE)],
     )
     assert invoke("x", "--size", "3") == (0, ["x", Needed(3), False, Pair()])
 
@@ -64,7 +64,7 @@ def test_a_flag_of_a_group_without_default_is_required() -> None:
 
 def test_settings_take_only_the_flags_that_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLAIM_KAFKA", "from-environment:9092")
-    settings = Pair(imputer=ImputerName.ECHO).settings(metrics_port=0)
-    assert (settings.kafka, settings.imputer, settings.metrics_port) == ("from-environment:9092", "echo", 0)
+    settings = Pair(imputer=ImputerName.LAST_VALUE).settings(metrics_port=0)
+    assert (settings.kafka, settings.imputer, settings.metrics_port) == ("from-environment:9092", "last_value", 0)
     assert Pair(kafka="a:1").settings(kafka=None).kafka == "from-environment:9092"
     assert Pair(kafka="a:1").settings().kafka == "a:1"

@@ -67,8 +67,6 @@ def groups_yaml(tmp_path: Path) -> Path:
         "replay",
         "tail",
         "audit",
-        "catalogue check",
-        "contract show",
         "dlq list",
         "dlq show",
         "dlq requeue",
@@ -107,8 +105,8 @@ def test_help_imports_nothing_heavy() -> None:
         (["produce", "--plant", "--live", "--until", "2030-01-01"], "--live: expected no --speed, --since or --until"),
         (["produce", "--plant", "--drop", "1.5", "--dry-run"], "share of readings"),
         (["produce", "--plant", "--since", "2030-01-01", "--dry-run"], "found only some from 2026"),
-        (["catalogue", "check", "absent.yaml"], "expected a catalogue"),
-        (["contract", "show", "absent"], "expected a model contract"),
+        (["check", "--catalogue", "absent.yaml"], "expected a catalogue"),
+        (["check", "--contract", "absent"], "expected a model contract"),
         (["audit", "--catalogue", "absent.yaml"], "expected a catalogue"),
         (["audit", "--from-offset", "many"], "PARTITION:OFFSET"),
         (["dlq", "list", "--cause", "bad-luck"], "expected a cause of bad-time"),
@@ -151,14 +149,14 @@ def test_a_live_plant_starts_at_the_quarter_of_the_day_two_hours_ago() -> None:
 
 
 def test_the_catalogue_is_checked(groups_yaml: Path) -> None:
-    done = glaim("catalogue", "check", str(groups_yaml), "--group", "pump-3")
+    done = glaim("check", "--catalogue", str(groups_yaml), "--group", "pump-3")
     assert done.returncode == 0
     assert "group pump-3: model pump" in done.stdout
     assert "good" in done.stdout
-    done = glaim("catalogue", "check", str(groups_yaml), "--group", "fan-1")
+    done = glaim("check", "--catalogue", str(groups_yaml), "--group", "fan-1")
     assert done.returncode == 2
     assert "expected a group of the catalogue, found 'fan-1'; known: pump-*" in done.stderr
-    done = glaim("catalogue", "check", str(groups_yaml), "--model-repository", str(groups_yaml.parent))
+    done = glaim("check", "--catalogue", str(groups_yaml), "--model-repository", str(groups_yaml.parent))
     assert done.returncode == 2
     assert "expected a model contract" in done.stderr
 

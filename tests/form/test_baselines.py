@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from glaim_stream.form.baselines import interpolation, interpolation_at, last_value
 from glaim_stream.imputers.protocol import Windows
-from glaim_stream.imputers.simple import Echo, Interpolation, LastValue, interpolated
+from glaim_stream.imputers.simple import Interpolation, LastValue, interpolated
 from glaim_stream.output.records import Method
 
 N = np.nan
@@ -145,10 +145,3 @@ async def test_last_value_fills_the_newest_steps() -> None:
     answer = await LastValue().impute(windows([1, N, 3, N], 2))
     assert answer.values[0, 0].tolist() == [3, 3]
     assert (answer.method == Method.LAST_VALUE).all()
-
-
-async def test_echo_returns_its_input() -> None:
-    answer = await Echo().impute(windows([1, N, 3, N], 4))
-    assert answer.values[0, 0].tolist() == [1, 0, 3, 0]
-    for rung in (Echo(), LastValue(), Interpolation()):
-        await rung.close()

@@ -150,7 +150,7 @@ def test_only_kafka_and_a_registry_are_required(chart: Chart) -> None:
         ({"triton": {"terminationGracePeriodSeconds": 10}}, "triton.terminationGracePeriodSeconds must be at least 15"),
         ({"serviceAccount": {"create": False}}, "serviceAccount.name is required"),
         ({"worker": {"imputer": "interpolation"}}, "so the Triton of this release would not be used"),
-        ({"worker": {"fallbackLocal": True}}, "contains neither torch nor the weights"),
+        (merged(OUTSIDE, {"worker": {"imputer": "local"}}), "contains neither torch nor the weights"),
         ({"worker": {"replicas": 5}}, "worker.replicas is 5 but kafka.partitions is 4"),
         ({"kafka": {"tls": {"clientCertificate": {"existingSecret": "s"}}}}, "kafka.tls.clientCertificate.existingSec"),
         ({"autoscaling": {"kind": "hpa", "maxReplicas": 9}}, "autoscaling.maxReplicas is 9 but kafka.partitions is 4"),

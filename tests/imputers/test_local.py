@@ -182,17 +182,6 @@ def test_without_torch_the_error_states_what_to_install(monkeypatch: pytest.Monk
         LocalImputer(tmp_path, {})
 
 
-async def test_while_triton_is_unavailable_the_local_model_imputes(repository: Path) -> None:
-    chosen = Settings(model_repository=repository, triton="localhost:1", triton_deadline_s=0.2, fallback_local=True)
-    ladder = create_ladder(chosen, {"m": read_contract(repository / "m")})
-    assert [rung.name for rung in ladder.rungs] == ["triton", "local", "interpolation"]
-    windows = Windows("m", np.ones((1, 2, 6), np.float32), np.ones((1, 2, 6), np.bool_), 1)
-    answer = await ladder.impute(windows)
-    assert (answer.method == Method.MODEL).all()
-    assert answer.version == ["1"]
-    await ladder.close()
-
-
 def put_broken(repository: Path, forward: Any) -> None:
     """Write version 1 of the model m with the network `forward`."""
     torch = pytest.importorskip("torch", reason="the extra `local` is not installed")

@@ -115,11 +115,11 @@ def next_steps(exported: Path, groups: Sequence[str], directory: Path, data: Dat
     contract = read_contract(exported)
     catalogue = directory / "groups.yaml"
     catalogue.write_text(entry(contract, groups, data.bucket, data.directions))
-    common = f"{catalogue} --model-repository {exported.parent}"
+    common = f"--catalogue {catalogue} --model-repository {exported.parent}"
     return [
         f"wrote {catalogue}; check its comments, then",
-        f"  glaim-stream catalogue check {common}",
-        f"  glaim-stream worker --imputer local --catalogue {common}   # or --triton HOST:PORT for --imputer local",
+        f"  glaim-stream check {common}",
+        f"  glaim-stream worker --imputer local {common}   # or --triton HOST:PORT for --imputer local",
     ]
 
 

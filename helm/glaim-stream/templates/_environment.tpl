@@ -60,8 +60,6 @@ as floats and would write a million as 1e+06.
   value: {{ .Values.worker.limits.sliceBytes | int64 | quote }}
 - name: GLAIM_BREAKER_REST_S
   value: {{ .Values.triton.client.breakerRestSeconds | quote }}
-- name: GLAIM_FALLBACK_LOCAL
-  value: {{ .Values.worker.fallbackLocal | quote }}
 {{- if not (kindIs "invalid" .Values.worker.scoreShare) }}
 - name: GLAIM_SCORE_SHARE
   value: {{ .Values.worker.scoreShare | quote }}
@@ -72,8 +70,6 @@ as floats and would write a million as 1e+06.
   value: {{ .Values.worker.shadowScores | quote }}
 - name: GLAIM_ADAPTIVE_INTERVALS
   value: {{ .Values.worker.adaptiveIntervals | quote }}
-- name: GLAIM_PLAUSIBILITY
-  value: {{ .Values.worker.plausibility | quote }}
 - name: GLAIM_METRICS_PORT
   value: {{ .Values.metrics.port | int64 | quote }}
 - name: GLAIM_METRICS_HOST

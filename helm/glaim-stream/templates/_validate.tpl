@@ -123,8 +123,8 @@ models.objectStore.uri must be a folder in an s3, gs or abfss bucket, such as s3
 {{- if $triton.enabled }}
 models.source inline provides contracts but no weights, so triton.enabled must be false: set triton.address to a Triton outside the release.
 {{- end }}
-{{- if or (eq $worker.imputer "local") $worker.fallbackLocal }}
-models.source inline provides no weights, which worker.imputer local and worker.fallbackLocal need: use another source.
+{{- if eq $worker.imputer "local" }}
+models.source inline provides no weights, which worker.imputer local needs: use another source.
 {{- end }}
 {{- if or .trust.requireManifest .trust.key }}
 models.source inline provides contracts without manifests, so models.trust cannot demand any: use another source.
@@ -223,8 +223,8 @@ triton.address must be host:port, found {{ .address | quote }}.
 {{- if and .Values.triton.enabled (ne .Values.worker.imputer "triton") }}
 worker.imputer is {{ .Values.worker.imputer }}, so the Triton of this release would not be used: set triton.enabled to false.
 {{- end }}
-{{- if and (or (eq .Values.worker.imputer "local") .Values.worker.fallbackLocal) (eq .Values.worker.image.repository "glaim-stream/worker") }}
-worker.imputer local and worker.fallbackLocal run the model in the worker, but the image glaim-stream/worker contains neither torch nor the weights: set worker.image.repository to glaim-stream/training, which contains both.
+{{- if and (eq .Values.worker.imputer "local") (eq .Values.worker.image.repository "glaim-stream/worker") }}
+worker.imputer local runs the model in the worker, but the image glaim-stream/worker contains neither torch nor the weights: set worker.image.repository to glaim-stream/training, which contains both.
 {{- end }}
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
 serviceAccount.name is required if serviceAccount.create is false.
