@@ -78,12 +78,3 @@ def test_invalid_values_file_is_reported(tmp_path: Path) -> None:
             chart_docs.readme(tmp_path)
     except GoUnavailable as reason:
         pytest.skip(str(reason))
-
-
-def test_the_chart_lacks_nothing_that_it_compares_with_others() -> None:
-    text = (CHART / "README.md").read_text()
-    table = text.split("## Comparison with other charts")[1].split("## ")[0]
-    rows = re.findall(r"^\| (.+?) \|(.+)\|$", table, re.MULTILINE)
-    ours = {name: cells.split("|")[0].strip() for name, cells in rows if name.strip("-") and name != " "}
-    assert len(ours) > 20
-    assert [name for name, cell in ours.items() if cell.startswith("–") or not cell] == []
