@@ -8,7 +8,7 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,7 @@ from glaim_stream.pipeline.applied import Applied
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.windows.closing import NO_WINDOW, Closed
 from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.worker.restore import Apply, Rebuilder, Recall
 
 # No deadlines, because shared machines stall; the same examples on every run in CI, so that only a change can fail.
 # GLAIM_FUZZ=20000 checks 20,000 new examples of each property.
@@ -214,7 +215,7 @@ class MemoryPublisher:
 
 
 @dataclass
-class MemoryRebuilder:
+class MemoryRebuilder(Rebuilder):
     """A rebuilder that reads a topic in memory from offset `first`; the first `failures` calls fail at their end."""
 
     records: Sequence[InputRecord] = ()
@@ -223,14 +224,7 @@ class MemoryRebuilder:
     recalled: Commit | None = None
     calls: list[int] = field(default_factory=list)  # next_offset of each call
 
-    async def rebuild(
-        self,
-        topic: str,
-        partition: int,
-        next_offset: int,
-        apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
-        recall: Callable[[Commit], None],
-    ) -> None:
+    async def rebuild(self, topic: str, partition: int, next_offset: int, apply: Apply, recall: Recall) -> None:
         self.calls.append(next_offset)
         if self.recalled is not None:
             recall(self.recalled)

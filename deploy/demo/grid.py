@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from glaim_stream.output.records import METHODS, Method
+from glaim_stream.output.records import METHODS, Method, newest_revisions
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -78,30 +78,23 @@ class Outcome:
 def outcome(grid: Grid, tables: Iterable[pa.Table]) -> Outcome:
     """Place output rows, in the order of their topic, on the grid.
 
-    Among the rows of one cell the highest revision counts, and among equal revisions the later row.
+    Per cell the highest revision wins; ties go to the later row.
     """
     observed = np.full(grid.shape, np.nan, np.float32)
     provisional, final = _empty(grid), _empty(grid)
     newest_method = np.full(grid.shape, NO_ROW, np.int8)
-    newest = np.full(grid.shape, -1, np.int32)
-    for table in tables:
+    kept = list(tables)
+    newest = newest_revisions(kept)
+    places, inside = grid.places(newest)
+    newest_method[_at(places, np.flatnonzero(inside))] = _codes(newest["method"], METHODS)[inside]
+    seen = np.flatnonzero(inside & newest["observed"].to_numpy(zero_copy_only=False))
+    observed[_at(places, seen)] = _floats(newest["value"])[seen]
+    for table in kept:
         places, inside = grid.places(table)
-        revision = table["revision"].to_numpy().astype(np.int32)
         arrived = table["observed"].to_numpy(zero_copy_only=False)
         is_final = table["final"].to_numpy(zero_copy_only=False)
         method = _codes(table["method"], METHODS).astype(np.int8)
         value = _floats(table["value"])
-        # Sorted by revision, because numpy keeps the last of several assignments to one cell.
-        order = np.flatnonzero(inside)
-        order = order[np.argsort(revision[order], kind="stable")]
-        cells = _at(places, order)
-        current = revision[order] >= newest[cells]
-        order = order[current]
-        cells = _at(places, order)
-        newest[cells] = revision[order]
-        newest_method[cells] = method[order]
-        seen = order[arrived[order]]
-        observed[_at(places, seen)] = value[seen]
         for layer, rows in ((provisional, ~arrived & ~is_final), (final, ~arrived & is_final)):
             chosen = np.flatnonzero(inside & rows)
             cells = _at(places, chosen)

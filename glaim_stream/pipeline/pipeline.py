@@ -102,7 +102,8 @@ class Pipeline:
         for model in catalogue.models:
             if model.name in contracts:
                 model.require_contract(contracts[model.name])
-        self.catalogue, self.contracts, self.networks = catalogue, contracts, networks
+        self.catalogue, self.contracts = catalogue, contracts
+        self.networks = [model.name for model in catalogue.models] if networks is None else networks
         self.scored = score_share > 0
         self.form_expert = form_expert if self.scored else None
         self._max_message_bytes = max_message_bytes
@@ -122,7 +123,7 @@ class Pipeline:
         if shadow is not None and self.scored:
             compared = Shadow(catalogue, self.tables, shadow, most=shadow_windows)
         self._settling = Settling(
-            catalogue, self.tables, self._versions, self.scored, adaptive_intervals, upgrades, compared, networks
+            catalogue, self.tables, self._versions, self.scored, adaptive_intervals, upgrades, self.networks, compared
         )
 
     def windows(self) -> PartitionWindows:

@@ -38,8 +38,8 @@ class Settling:
     scored: probes are scored and experts blended.
     adaptive: intervals follow recent errors.
     upgrades: finals of a lower rung are remembered, to be filled again.
+    networks: names of the models that a network serves.
     shadow: scores another version of the network; None: nothing does.
-    networks: names of the models that a network serves; None: all.
     """
 
     catalogue: Catalogue
@@ -48,8 +48,8 @@ class Settling:
     scored: bool
     adaptive: bool
     upgrades: bool
+    networks: Collection[str]
     shadow: Shadow | None = None
-    networks: Collection[str] | None = None
 
     def settle(
         self, scores: PartitionScores, answers: Sequence[Answer], *, again: bool = False
@@ -140,8 +140,7 @@ class Settling:
         of_version = self.tables.for_version(answer.model_index, version)
         given = asked(of_version, probes, questions, mixed, deviation, half, answer.probe_limits, answer.kinds)
         if not again:
-            network = self.networks is None or model.name in self.networks
-            count_accuracy(model.name, model.sensor_ids, given, network=network)
+            count_accuracy(model.name, model.sensor_ids, given, network=model.name in self.networks)
         if scores.quality is not None:
             scores.quality.models[answer.model_index].add_probes(hidden_cells(given))
 

@@ -31,7 +31,7 @@ def create_series(
     *,
     scored: bool,
     quality: bool = False,
-    networks: Collection[str] | None = None,
+    networks: Collection[str],
 ) -> None:
     """Start every series of one worker at 0.
 
@@ -41,7 +41,7 @@ def create_series(
         rungs: names of the ladder's imputers that may be unavailable.
         scored: whether probe windows are imputed, which measures live accuracy.
         quality: whether live accuracy is published as records too.
-        networks: names of the models that a network serves; None: all.
+        networks: names of the models that a network serves.
     """
     metrics.build_info.labels(_program_version()).set(1)
     for cause in DeadLetterCause:
@@ -77,7 +77,7 @@ def create_series(
                 metrics.contract_reads.labels(model.name, outcome)
             for outcome in ("absent", "refused"):
                 metrics.unusable_contracts.labels(model.name, outcome)
-        experts = EXPERTS if networks is None or model.name in networks else EXPERTS[1:]
+        experts = EXPERTS if model.name in networks else EXPERTS[1:]
         if quality:
             _create_quality_series(model.name, experts)
         for outcome in ("scored", "failed", "skipped") if scored else ():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -16,34 +15,27 @@ from aiokafka.structs import OffsetAndMetadata
 
 from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import Catalogue
-from glaim_stream.core.readings import InputRecord
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.commits import read_commit
 from glaim_stream.kafka.connection import consumer_options
-from glaim_stream.kafka.offsets import Commit, commit_from_metadata, rebuild_from_metadata
+from glaim_stream.kafka.offsets import commit_from_metadata, rebuild_from_metadata
 from glaim_stream.kafka.unreadable import read_every_record
 from glaim_stream.windows.history import history_ms
+from glaim_stream.worker.restore import Apply, Rebuilder, Recall
 
 log = logging.getLogger(__name__)
 
 _POLL_MS = 1000
 
 
-class KafkaRebuilder:
+class KafkaRebuilder(Rebuilder):
     """A reader of the part of the input topic that the windows need."""
 
     def __init__(self, settings: Settings, catalogue: Catalogue) -> None:
         self._settings = settings
         self._span_ms = history_ms(catalogue, scored=settings.remembers, quality=settings.quality)
 
-    async def rebuild(
-        self,
-        topic: str,
-        partition: int,
-        next_offset: int,
-        apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
-        recall: Callable[[Commit], None],
-    ) -> None:
+    async def rebuild(self, topic: str, partition: int, next_offset: int, apply: Apply, recall: Recall) -> None:
         """Pass to `apply` every record from the one that the last commit needs up to, and without, `next_offset`.
 
         Without a commit, start with the oldest record. Before that, pass the commit to `recall`.
@@ -123,7 +115,7 @@ async def _read(
     tp: TopicPartition,
     first: int,
     next_offset: int,
-    apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
+    apply: Apply,
 ) -> int:
     """Pass the records of `[first, next_offset)` to `apply` and return their number."""
     consumer.seek(tp, first)

@@ -25,17 +25,14 @@ from glaim_stream.windows.probes import Probes, newest_steps
 log = logging.getLogger(__name__)
 
 
+Apply = Callable[[Sequence[InputRecord]], Awaitable[None]]
+Recall = Callable[[Commit], None]
+
+
 class Rebuilder(Protocol):
     """Reads the input topic again, from what the last commit needs up to `next_offset`."""
 
-    async def rebuild(
-        self,
-        topic: str,
-        partition: int,
-        next_offset: int,
-        apply: Callable[[Sequence[InputRecord]], Awaitable[None]],
-        recall: Callable[[Commit], None],
-    ) -> None:
+    async def rebuild(self, topic: str, partition: int, next_offset: int, apply: Apply, recall: Recall) -> None:
         """Pass to `apply`, in order, the records below `next_offset` that the windows there are made of.
 
         Before that, pass the last commit to `recall`: it says what the wall clock has decided.

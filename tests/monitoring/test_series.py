@@ -27,7 +27,7 @@ def value(name: str, **labels: str) -> float | None:
 def test_every_cause_method_and_sensor_has_a_series_at_startup() -> None:
     catalogue = read_catalogue(CHECKOUT / "deploy" / "catalogues" / "plant.yaml")
     contract = read_contract(CHECKOUT / "model_repo" / "plant-pump")
-    create_series(catalogue, {"plant-pump": contract}, ["triton"], scored=True)
+    create_series(catalogue, {"plant-pump": contract}, ["triton"], scored=True, networks=["plant-pump"])
     for cause in DeadLetterCause:
         counted_elsewhere = cause is DeadLetterCause.TOO_LATE
         assert (value("glaim_dead_letters_total", cause=cause.value) is None) == counted_elsewhere
