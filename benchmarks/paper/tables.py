@@ -62,7 +62,7 @@ def runs(table: str, pattern: str, lines: Sequence[Line], letters: dict[str, str
     """Return the trainings of networks alone: a row for each data set, test rate and recipe, and a summary.
 
     Args:
-        table: `random`, `block` or `shift`, as in the lines.
+        table: `random` or `block`, as in the lines.
         pattern: `random` or `block`.
         lines: All lines of networks.
         letters: Letters of the machines.
@@ -74,8 +74,7 @@ def runs(table: str, pattern: str, lines: Sequence[Line], letters: dict[str, str
         for line in ours:
             head = [dataset, f"{line['test_rate']:g}", errors(line["paper_mse"], line["paper_mae"])]
             rows.append([*head, errors(line["mse"], line["mae"]), _ratio(line), *training(line, letters)])
-        if table != "shift":
-            rows += _means(dataset, pattern, ours)
+        rows += _means(dataset, pattern, ours)
     if not rows:
         return ""
     return f"{grid(['data set', 'rate', 'paper', 'ours', 'ratio', *TRAINING], rows)}\n{_verdict(mine)}"
