@@ -93,7 +93,7 @@ def tail(
     """
     from glaim_stream.core.errors import SettingsError
     from glaim_stream.core.printable import printable
-    from glaim_stream.kafka.tail import Filter, Start, follow
+    from glaim_stream.kafka.tail import Filter, Start, follow_rows
     from glaim_stream.output.row_files import RowFile
 
     if newest_only and out is None:
@@ -112,7 +112,7 @@ def tail(
         print(f"not in the schema: {printable(reason)}", file=sys.stderr)
 
     end_on_sigterm()
-    tables = follow(
+    tables = follow_rows(
         settings,
         Filter(group or (), sensor or (), only_imputed),
         start=start,

@@ -24,7 +24,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 DETECTORS = ("runs", "silence", "gaps", "jumps", "drift", "clock")  # spikes and chatter alarm together
-FEWEST_STEPS = 48  # of a window that is judged
+FEWEST_JUDGED_STEPS = 48  # of a window that is judged
 LONGEST = 80  # steps of a silence: a sensor that was never seen counts as silent since its group was
 PEAK_STEPS = BLOCK + 2 * statistics.NEAR  # that the spikes of a block depend on
 WINDOW_BLOCKS = statistics.WINDOW // BLOCK

@@ -9,7 +9,7 @@ from enum import Enum
 from glaim_stream.core.settings import Settings
 from glaim_stream.decode.dead_letters import HEADER_PREFIX, DeadLetter
 from glaim_stream.kafka.send import Headers
-from glaim_stream.output.announcements import CONTENT_TYPE as DOCUMENT_TYPE
+from glaim_stream.output.announcements import DOCUMENT_TYPE
 from glaim_stream.output.messages import Output
 from glaim_stream.output.records import CONTENT_TYPE, SCHEMA_VERSION, halves
 

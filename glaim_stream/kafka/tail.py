@@ -97,7 +97,7 @@ async def _names_there(settings: Settings, partitions: Sequence[int]) -> Names:
     return names
 
 
-def follow(
+def follow_rows(
     settings: Settings,
     chosen: Filter | None = None,
     *,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from glaim_stream.core.times import text_of_ms
 from glaim_stream.windows.outages import UNKNOWN_MS, Outage
 
-CONTENT_TYPE = b"application/json"
+DOCUMENT_TYPE = b"application/json"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from glaim_stream.core.angles import are_circles
 from glaim_stream.core.budget import DEFAULT
 from glaim_stream.core.catalogue import Model
 from glaim_stream.core.readings import Readings
-from glaim_stream.health.live import FEWEST_STEPS, LiveHabits
+from glaim_stream.health.live import FEWEST_JUDGED_STEPS, LiveHabits
 from glaim_stream.health.plausibility import Plausibility, Range
 from glaim_stream.windows.cadence import SlowSensors
 from glaim_stream.windows.clock import ClosingOffsets
@@ -71,7 +71,7 @@ class ModelWindows:
         self.rebuilding = False  # the rows of closing steps were published before and are not needed
         # A reading may lie this many steps beyond the newest closed one: lateness and skew rounded up, and one more.
         self._ahead = -(-(model.lateness_ms + max_ahead_ms) // model.step_ms) + 1
-        judges_health = habits is not None and model.window >= FEWEST_STEPS
+        judges_health = habits is not None and model.window >= FEWEST_JUDGED_STEPS
         self.rings = Rings(
             len(model.sensors),
             model.window,

@@ -81,7 +81,7 @@ class HealthTracker:
         """Start with nothing known.
 
         Args:
-            rings: of the model; their windows have `live.FEWEST_STEPS` and more.
+            rings: of the model; their windows have `live.FEWEST_JUDGED_STEPS` and more.
             rules: the model's window rules.
             habits: the habits to judge by now; None: there are none.
             group_names: by group code; may grow.

@@ -20,7 +20,7 @@ from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.connection import consumer_options
 from glaim_stream.kafka.losses import Loss, lost_range
 from glaim_stream.kafka.send import Send
-from glaim_stream.output.announcements import CONTENT_TYPE
+from glaim_stream.output.announcements import DOCUMENT_TYPE
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ class LostOffsets:
         metrics.lost_offsets.inc(len(loss))
 
     async def _announce(self, loss: Loss) -> None:
-        headers = [("content-type", CONTENT_TYPE)]
+        headers = [("content-type", DOCUMENT_TYPE)]
         try:
             await (await self._send(self._settings.outage_topic, loss.key, loss.value, loss.partition, headers))
         except SendError as error:

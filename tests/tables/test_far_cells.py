@@ -5,7 +5,8 @@ import pytest
 
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.tables.far_cells import better_by_line
-from glaim_stream.tables.fill import FilledGroup, Group, fill_groups
+from glaim_stream.tables.fill import fill_groups
+from glaim_stream.tables.groups import FilledGroup, Group
 
 STEPS = 3000
 GAP = 45  # steps; at most 48, so it is filled by default

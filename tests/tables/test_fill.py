@@ -5,7 +5,8 @@ import pytest
 
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.tables.fill import Group, fill_groups
+from glaim_stream.tables.fill import fill_groups
+from glaim_stream.tables.groups import Group
 
 MINUTE = 60_000
 

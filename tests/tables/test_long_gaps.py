@@ -6,7 +6,8 @@ import pytest
 
 from glaim_stream import Imputer
 from glaim_stream.tables.cells import Outcome
-from glaim_stream.tables.fill import Group, Result, fill_groups
+from glaim_stream.tables.fill import fill_groups
+from glaim_stream.tables.groups import Group, Result
 from glaim_stream.tables.long_gaps import LongGaps, long_cells
 from glaim_stream.tables.meters import bounds
 from glaim_stream.tables.page import page

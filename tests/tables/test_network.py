@@ -10,7 +10,8 @@ import pytest
 
 from glaim_stream.core.errors import ModelError
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.tables.fill import Group, fill_groups
+from glaim_stream.tables.fill import fill_groups
+from glaim_stream.tables.groups import Group
 
 torch = pytest.importorskip("torch")
 

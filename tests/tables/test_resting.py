@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from glaim_stream.tables.fill import Group, Result, fill_groups
+from glaim_stream.tables.fill import fill_groups
+from glaim_stream.tables.groups import Group, Result
 
 STEPS = 800
 

@@ -9,7 +9,8 @@ from glaim_stream.core.errors import ModelError
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.form.kinds import Kind
 from glaim_stream.tables import saved
-from glaim_stream.tables.fill import Group, Result, fill_groups
+from glaim_stream.tables.fill import fill_groups
+from glaim_stream.tables.groups import Group, Result
 from glaim_stream.tables.units import common_units, units_of
 
 NAMES = ["x", "y"]
