@@ -33,12 +33,8 @@ from benchmarks.record import Record
 from deploy.cache import CHECKOUT
 from glaim_stream.core.catalogue import Catalogue, Model, read_catalogue
 from glaim_stream.core.contract import read_contract
-from glaim_stream.imputers.closed_form import ClosedFormImputer
-from glaim_stream.imputers.form_expert import FormExpert
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.imputers import ClosedFormImputer, FormExpert, Imputed, Imputer, Interpolation, Ladder, Windows
+from glaim_stream.pipeline import Pipeline
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

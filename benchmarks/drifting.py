@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from deploy.cache import CHECKOUT
 from glaim_stream.core.catalogue import read_catalogue
-from glaim_stream.feed.dropouts import hide
+from glaim_stream.feed import Source, hide, read_source
 from glaim_stream.feed.plant import SENSORS, simulate
-from glaim_stream.feed.sources import Source, read_source
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -28,11 +28,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
-from glaim_stream.feed.dropouts import hide
+from glaim_stream.feed import Source, hide
 from glaim_stream.feed.plant import Plant, simulate
-from glaim_stream.feed.sources import Source
-from glaim_stream.form.fit import Fitted, fit
-from glaim_stream.form.form import ClosedForm
+from glaim_stream.form import ClosedForm, Fitted, fit
 
 SHARES = (0.02, 0.05, 0.3)
 MODEL_SHARES, LAGS = (0.05, 0.14, 0.3), (0, 8)

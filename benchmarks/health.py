@@ -32,14 +32,10 @@ from rich.table import Table
 
 from benchmarks import data_sets, machine
 from benchmarks.health_live import found_live
+from glaim_stream.feed import read_source
 from glaim_stream.feed.plant import simulate
-from glaim_stream.feed.sources import read_source
-from glaim_stream.files.grid import step_of
-from glaim_stream.health.detect import MEMORY, detect
-from glaim_stream.health.events import Event, Fault
-from glaim_stream.health.gridded import gridded
-from glaim_stream.health.habits import learn
-from glaim_stream.health.series import Series, onsets
+from glaim_stream.files import step_of
+from glaim_stream.health import MEMORY, Event, Fault, Series, detect, gridded, learn, onsets
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]

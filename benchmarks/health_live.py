@@ -8,13 +8,8 @@ import numpy as np
 
 from glaim_stream.core.catalogue import Catalogue, parse_catalogue
 from glaim_stream.core.readings import Readings
-from glaim_stream.health.events import Event
-from glaim_stream.health.habits import Habits
-from glaim_stream.health.live import LiveHabits
-from glaim_stream.health.series import Series
-from glaim_stream.windows.history import history_steps
-from glaim_stream.windows.partition import PartitionWindows
-from glaim_stream.windows.sensor_health import SensorEvent
+from glaim_stream.health import Event, Habits, LiveHabits, Series
+from glaim_stream.windows import PartitionWindows, SensorEvent, history_steps
 
 WINDOW = 96
 LOOK_BACK = history_steps(WINDOW, scored=True) + WINDOW  # steps before those that are scored

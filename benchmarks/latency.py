@@ -20,7 +20,7 @@ from benchmarks.engines import Engine, Job
 from benchmarks.load import FIRST_STEP_MS, Load
 from benchmarks.measure import EngineFailed, started
 from benchmarks.topics import BATCH_BYTES, make_topic
-from glaim_stream.output.records import read_rows
+from glaim_stream.output import read_rows
 
 TICK_S = 0.01
 _START_S = 60.0

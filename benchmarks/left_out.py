@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from benchmarks.load import FIRST_STEP_MS
-from glaim_stream.output.records import read_rows
+from glaim_stream.output import read_rows
 
 Estimate = tuple[str, str, int, int]  # group, sensor, step and revision
 Estimates = Mapping[Estimate, float]

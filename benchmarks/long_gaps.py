@@ -20,10 +20,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import data_sets, machine
-from glaim_stream.feed.sources import read_source
-from glaim_stream.files.grid import step_of
-from glaim_stream.health.gridded import gridded
-from glaim_stream.tables.fill import Group, fill_groups
+from glaim_stream.feed import read_source
+from glaim_stream.files import step_of
+from glaim_stream.health import gridded
+from glaim_stream.tables import Group, fill_groups
 
 Doubles = NDArray[np.float64]
 

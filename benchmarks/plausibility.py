@@ -31,9 +31,8 @@ from glaim_stream.build import create_pipeline
 from glaim_stream.core.contract import read_contract
 from glaim_stream.core.settings import Settings
 from glaim_stream.core.vocabulary import Status
-from glaim_stream.feed.dropouts import hide
-from glaim_stream.feed.sources import Source
-from glaim_stream.output.records import Rows
+from glaim_stream.feed import Source, hide
+from glaim_stream.output import Rows
 
 MOST_MORE = 0.05  # error with spikes, beyond that without
 _SPIKES, _SMALLEST, _LARGEST = 0.01, 10.0, 1e6  # share of the readings; deviations

@@ -25,8 +25,8 @@ from benchmarks import machine
 from deploy.cache import CHECKOUT
 from deploy.triton import triton_from_environment
 from glaim_stream.core.contract import Contract, read_contract
-from glaim_stream.imputers.protocol import Windows
-from glaim_stream.imputers.remote.triton import TritonImputer
+from glaim_stream.imputers import Windows
+from glaim_stream.imputers.remote import TritonImputer
 
 BATCHES = (8, 64, 256)
 _MISSING = 0.05

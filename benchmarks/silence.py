@@ -21,16 +21,13 @@ import pyarrow as pa
 from benchmarks.record import Record
 from glaim_stream.core.catalogue import Catalogue, parse_catalogue
 from glaim_stream.core.readings import InputRecord
-from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.kafka.offsets import Commit, OffsetLedger
-from glaim_stream.output.messages import Output
-from glaim_stream.pipeline.applied import Applied
-from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.partition import PartitionWindows
-from glaim_stream.worker.partition import PartitionWorker
-from glaim_stream.worker.unpublished import Work
+from glaim_stream.decode import ARROW_CONTENT_TYPE
+from glaim_stream.imputers import Interpolation, Ladder
+from glaim_stream.kafka import Commit, OffsetLedger
+from glaim_stream.output import Output
+from glaim_stream.pipeline import Applied, Pipeline
+from glaim_stream.windows import PartitionWindows
+from glaim_stream.worker import PartitionWorker, Work
 
 STEP_MS, START_MS = 60_000, 1_700_000_040_000
 STEPS_BEFORE = 100

@@ -25,14 +25,11 @@ from benchmarks.load import Load
 from benchmarks.topics import Filled, fill_topic
 from glaim_stream.core.catalogue import Catalogue, parse_catalogue
 from glaim_stream.core.settings import Settings
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import LastValue
-from glaim_stream.kafka.offsets import Commit
-from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.partition import PartitionWindows
-from glaim_stream.worker.rebuild import KafkaRebuilder
-from glaim_stream.worker.restore import Rebuild
-from glaim_stream.worker.run import quieten_garbage_collector
+from glaim_stream.imputers import Ladder, LastValue
+from glaim_stream.kafka import Commit
+from glaim_stream.pipeline import Pipeline
+from glaim_stream.windows import PartitionWindows
+from glaim_stream.worker import KafkaRebuilder, Rebuild, quieten_garbage_collector
 
 GROUPS = 1000
 STEPS = 120  # a window of 96 and some earlier steps

@@ -18,9 +18,9 @@ import numpy as np
 from deploy.cache import CHECKOUT
 from glaim_stream.core.contract import Contract, read_contract
 from glaim_stream.core.errors import GlaimError
+from glaim_stream.imputers import Windows
 from glaim_stream.imputers.local import LocalImputer
-from glaim_stream.imputers.protocol import Windows
-from glaim_stream.imputers.remote.triton import TritonImputer
+from glaim_stream.imputers.remote import TritonImputer
 
 MODELS = ("plant-pump", "beijing-air")  # the shipped ones
 TOLERANCE = 0.01  # of a standard deviation: a hundredth of what the models' errors are

@@ -12,16 +12,20 @@ from typing import Protocol, runtime_checkable
 from glaim_stream.core.catalogue import Catalogue, Model, read_catalogue
 from glaim_stream.core.contract import CONTRACT_FILE, Contract
 from glaim_stream.core.settings import Settings
-from glaim_stream.health.source import HabitsSource
-from glaim_stream.imputers.breaker import State
-from glaim_stream.imputers.closed_form import ClosedFormImputer
-from glaim_stream.imputers.form_expert import FormExpert
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.protocol import Imputed, Rung, Windows
-from glaim_stream.imputers.simple import Interpolation, LastValue
-from glaim_stream.models.sealed import read_sealed_contract
-from glaim_stream.models.versions import Contracts
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.health import HabitsSource
+from glaim_stream.imputers import (
+    ClosedFormImputer,
+    FormExpert,
+    Imputed,
+    Interpolation,
+    Ladder,
+    LastValue,
+    Rung,
+    State,
+    Windows,
+)
+from glaim_stream.models import Contracts, read_sealed_contract
+from glaim_stream.pipeline import Pipeline
 
 _WITHOUT_MODEL: dict[str, Callable[[], Rung]] = {"interpolation": Interpolation, "last_value": LastValue}
 _BATCH_WITHOUT_NETWORK = 4_096  # windows of a call: a closed form takes a quarter longer over calls of 64
@@ -148,8 +152,7 @@ def create_ladder(
     """
     rungs: list[Rung] = []
     if settings.imputer == "triton":
-        from glaim_stream.imputers.remote.access import triton_access
-        from glaim_stream.imputers.remote.triton import TritonImputer
+        from glaim_stream.imputers.remote import TritonImputer, triton_access
 
         rungs.append(
             TritonImputer(

@@ -9,8 +9,7 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from glaim_stream.core.catalogue import Catalogue
-from glaim_stream.windows.outages import Outage
-from glaim_stream.windows.partition import FeedResult, PartitionWindows
+from glaim_stream.windows import FeedResult, Outage, PartitionWindows
 from tests.support import STEP_MS, Event, Row, catalogue, columns, rows_of
 
 NAN = math.nan

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
+from glaim_stream.decode import ARROW_CONTENT_TYPE
 from tests.support import Record
 
 NOW_MS = 1_700_000_000_000

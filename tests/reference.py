@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from glaim_stream.core.catalogue import Catalogue
-from glaim_stream.windows.outages import UNKNOWN_MS, Outage
+from glaim_stream.windows import UNKNOWN_MS, Outage
 from tests.support import Event, Row
 
 Cell = tuple[int, int, int]  # group, sensor, step

@@ -19,16 +19,13 @@ from hypothesis import HealthCheck, settings
 from glaim_stream.core.catalogue import Catalogue, parse_catalogue
 from glaim_stream.core.contract import Contract, sensors_digest
 from glaim_stream.core.readings import InputRecord, Readings
-from glaim_stream.decode.dead_letters import DeadLetter
-from glaim_stream.imputers.protocol import Imputed, Windows
-from glaim_stream.kafka.offsets import Commit
-from glaim_stream.output.announcements import Announcement
-from glaim_stream.output.messages import Message, Origin, Output
-from glaim_stream.output.records import PLAIN_SCHEMA, SCHEMA, Method
-from glaim_stream.pipeline.applied import Applied
-from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.closing import NO_WINDOW, Closed
-from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.decode import DeadLetter
+from glaim_stream.imputers import Imputed, Windows
+from glaim_stream.kafka import Commit
+from glaim_stream.output import SCHEMA, Announcement, Message, Method, Origin, Output
+from glaim_stream.output.records import PLAIN_SCHEMA
+from glaim_stream.pipeline import Applied, Pipeline
+from glaim_stream.windows import NO_WINDOW, Closed, PartitionWindows
 from glaim_stream.worker.restore import Apply, Rebuilder, Recall
 
 # No deadlines, because shared machines stall; the same examples on every run in CI, so that only a change can fail.

@@ -14,9 +14,8 @@ from glaim_stream.build import ServedRung, create_ladder, create_pipeline, read_
 from glaim_stream.core.catalogue import read_catalogue
 from glaim_stream.core.errors import ContractError
 from glaim_stream.core.settings import read_settings
-from glaim_stream.imputers.breaker import State
-from glaim_stream.imputers.protocol import Windows
-from glaim_stream.windows.history import error_steps
+from glaim_stream.imputers import State, Windows
+from glaim_stream.windows import error_steps
 from tests.support import catalogue as catalogue_of
 from tests.support import contract
 

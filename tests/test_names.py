@@ -14,7 +14,7 @@ import typer
 from deploy.cache import CHECKOUT
 from glaim_stream.commands.main import app
 from glaim_stream.core.settings import Settings
-from glaim_stream.operate.check.sizing import Load, size
+from glaim_stream.operate.check import Load, size
 from tests.rules_file import alerts
 
 PAGES = [CHECKOUT / "docs" / f"{name}.md" for name in ("access", "cost", "data", "on-call", "recovery", "security")]

@@ -12,7 +12,7 @@ CORE = [
     "blend.scores", "core.catalogue", "core.contract", "decode.decoder", "form.form", "imputers.ladder",
     "models.versions", "output.repair", "output.row_files", "pipeline.pipeline", "windows.partition",
 ]  # fmt: skip
-ARITHMETIC = ["core.readings", "core.vocabulary", "form.baselines", "windows.clock", "windows.closing", "windows.rings"]
+ARITHMETIC = ["core.readings", "core.vocabulary", "form"]  # of windows, the lint knows: its door imports the catalogue
 
 
 def imported_by(*modules: str) -> set[str]:

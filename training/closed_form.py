@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.angles import around
 from glaim_stream.core.errors import ModelError
-from glaim_stream.form.baselines import interpolation
-from glaim_stream.form.fit import Fitted
-from glaim_stream.form.fit import fit as fit_series
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.health.series import Series as HealthSeries
+from glaim_stream.form import ClosedForm, Fitted, interpolation
+from glaim_stream.form import fit as fit_series
+from glaim_stream.health import Series as HealthSeries
 from training.data.outages import Bools
 from training.data.series import Floats, Scale, Series
 from training.errors import DataError

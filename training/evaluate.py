@@ -26,8 +26,7 @@ import torch
 from numpy.typing import NDArray
 
 from glaim_stream.core.contract import FORM_FILE
-from glaim_stream.form.baselines import interpolation, last_value
-from glaim_stream.form.form import ClosedForm
+from glaim_stream.form import ClosedForm, interpolation, last_value
 from training import checkpoint as checkpoints
 from training import closed_form
 from training.checkpoint import Checkpoint

@@ -42,7 +42,7 @@ from glaim_stream.core.contract import (
     sensors_digest,
     write_contract,
 )
-from glaim_stream.models.torchscript import require_known_operators
+from glaim_stream.models import require_known_operators
 from training import checkpoint as checkpoints
 from training.checkpoint import Checkpoint
 from training.config import ExportSpec, RunConfig, data_path

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.edge.cases import CASES, LAGS, questions
-from glaim_stream.form.baselines import interpolation, last_value
-from glaim_stream.windows.probes import age_class, gap_ages, places
+from glaim_stream.form import interpolation, last_value
+from glaim_stream.windows import age_class, gap_ages, places
 from training.closed_form import TimedFill
 from training.data.outages import Bools
 from training.data.series import Floats

@@ -19,16 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.edge.answers import BATCH, Answers, Fill
-from glaim_stream.blend.mixture import blend
-from glaim_stream.blend.scores import WITHOUT_FORM, Expert, ModelScores
-from glaim_stream.blend.scores import Answers as ProbeAnswers
+from glaim_stream.blend import WITHOUT_FORM, Expert, ModelScores, blend
+from glaim_stream.blend import Answers as ProbeAnswers
 from glaim_stream.core.catalogue import Model
 from glaim_stream.core.settings import PROBED_SHARE, Settings
-from glaim_stream.form.baselines import interpolation_at
-from glaim_stream.windows.history import HORIZON
-from glaim_stream.windows.holes import Rules
-from glaim_stream.windows.probes import Prober, Probes, Sampling, age_class, joined, places
-from glaim_stream.windows.rings import Rings
+from glaim_stream.form import interpolation_at
+from glaim_stream.windows import HORIZON, Prober, Probes, Rings, Rules, Sampling, age_class, joined, places
 from training.closed_form import TimedFill
 from training.data.outages import Bools
 from training.data.series import Floats

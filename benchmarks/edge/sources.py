@@ -16,8 +16,8 @@ from benchmarks.edge.cases import LAGS
 from benchmarks.paper.datasets import DATASETS, WINDOW, read, without_sentinels
 from glaim_stream.core.contract import FORM_FILE, Contract, read_contract, require_weights
 from glaim_stream.core.errors import GlaimError
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.models.torchscript import require_known_operators
+from glaim_stream.form import ClosedForm
+from glaim_stream.models import require_known_operators
 from training import checkpoint as checkpoints
 from training import closed_form
 from training import config as configs

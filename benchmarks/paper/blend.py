@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glaim_stream.form.simplex import convex_weights
+from glaim_stream.form import convex_weights
 from training.data.outages import Bools
 from training.data.series import Floats
 from training.data.windows import Batch

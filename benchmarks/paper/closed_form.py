@@ -32,7 +32,7 @@ from benchmarks.paper.draws import DRAWS
 from benchmarks.paper.form_means import RECIPE, shifted
 from benchmarks.paper.lines import Line
 from benchmarks.paper.score import HiddenCells, baselines, parts, rows_of_form
-from glaim_stream.form.fit import Fitted
+from glaim_stream.form import Fitted
 from training import closed_form
 from training.data.masks import SEGMENTS
 from training.data.series import fit_scale

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from benchmarks.paper.cells import Cell
 from benchmarks.paper.datasets import DATASETS, WINDOW, read, without_sentinels
 from benchmarks.paper.masks import hidden_cells
-from glaim_stream.form.baselines import interpolation, last_value
+from glaim_stream.form import interpolation, last_value
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, changes
 from training.data.masks import SEGMENTS

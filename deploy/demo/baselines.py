@@ -11,9 +11,9 @@ from kafka.consumer.fetcher import ConsumerRecord
 
 from deploy.demo.topic import Records
 from glaim_stream.core.catalogue import Catalogue
-from glaim_stream.imputers.protocol import Imputer
-from glaim_stream.output.records import read_rows
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.imputers import Imputer
+from glaim_stream.output import read_rows
+from glaim_stream.pipeline import Pipeline
 
 _BATCH = 5000
 

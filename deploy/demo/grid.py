@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from glaim_stream.output.records import METHODS, Method, newest_revisions
+from glaim_stream.output import METHODS, Method, newest_revisions
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]

@@ -17,11 +17,9 @@ from deploy.demo.score import Score, coverage, score
 from deploy.demo.topic import Records
 from glaim_stream.core.catalogue import Catalogue, Model
 from glaim_stream.core.contract import FORM_FILE, Contract
-from glaim_stream.feed.dropouts import KINDS
-from glaim_stream.imputers.closed_form import ClosedFormImputer
-from glaim_stream.imputers.protocol import Imputer
-from glaim_stream.imputers.simple import Interpolation, LastValue
-from glaim_stream.output.records import Method
+from glaim_stream.feed import KINDS
+from glaim_stream.imputers import ClosedFormImputer, Imputer, Interpolation, LastValue
+from glaim_stream.output import Method
 
 
 @dataclass(frozen=True)

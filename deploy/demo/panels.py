@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from deploy.demo.grid import Bools, Floats
 from deploy.demo.measure import Measured
-from glaim_stream.output.records import Method
+from glaim_stream.output import Method
 from training.report.svg import Scale, alike, element, number, path, text, ticks, time_ticks
 
 _RIGHT, _TOP, _BOTTOM = 8, 8, 22

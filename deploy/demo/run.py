@@ -30,11 +30,9 @@ from deploy.errors import ServerFailed
 from glaim_stream.core.catalogue import read_catalogue
 from glaim_stream.core.contract import read_contract
 from glaim_stream.core.settings import Settings
-from glaim_stream.feed.dropouts import hide, write_hidden
-from glaim_stream.feed.produce import ProduceReport, produce
-from glaim_stream.operate.audit import audit
-from glaim_stream.operate.audit.report import PROBLEMS, AuditReport
-from glaim_stream.output.records import Method, newest_revisions
+from glaim_stream.feed import ProduceReport, hide, produce, write_hidden
+from glaim_stream.operate.audit import PROBLEMS, AuditReport, audit
+from glaim_stream.output import Method, newest_revisions
 
 DRAIN_DEADLINE_S = 120.0
 

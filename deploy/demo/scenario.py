@@ -12,7 +12,7 @@ from deploy.cache import CHECKOUT
 from deploy.demo.grid import Grid
 from glaim_stream.core.catalogue import Catalogue, Model, read_catalogue
 from glaim_stream.core.errors import SettingsError
-from glaim_stream.feed.sources import Source, plant_source, read_source
+from glaim_stream.feed import Source, plant_source, read_source
 
 CATALOGUES = CHECKOUT / "deploy" / "catalogues"
 BEIJING_FILE = "beijing_multisite.parquet"

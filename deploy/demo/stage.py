@@ -26,8 +26,7 @@ from deploy.process import ServerProcess
 from deploy.triton import triton_from_environment
 from deploy.triton_install import install_triton
 from glaim_stream.core.settings import Settings, read_settings
-from glaim_stream.kafka.connection import kafka_options
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.kafka import ensure_topics, kafka_options
 
 WORKER_DEADLINE_S = 60.0
 

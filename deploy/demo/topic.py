@@ -7,7 +7,7 @@ from kafka.consumer.fetcher import ConsumerRecord
 from kafka.errors import KafkaError
 
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.connection import consumer_options, kafka_options
+from glaim_stream.kafka import consumer_options, kafka_options
 
 Records = dict[int, list[ConsumerRecord]]
 

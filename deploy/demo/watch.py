@@ -12,9 +12,9 @@ from kafka import KafkaConsumer, TopicPartition
 from numpy.typing import NDArray
 
 from glaim_stream.core.settings import Settings
-from glaim_stream.decode.dead_letters import HEADER_PREFIX, positions_of
-from glaim_stream.kafka.connection import consumer_options
-from glaim_stream.output.records import METHODS, read_rows
+from glaim_stream.decode import HEADER_PREFIX, positions_of
+from glaim_stream.kafka import consumer_options
+from glaim_stream.output import METHODS, read_rows
 
 _POLL_MS = 200
 

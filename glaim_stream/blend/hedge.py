@@ -39,7 +39,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.windows.history import HORIZON
+from glaim_stream.windows import HORIZON
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.blend.recent import RecentSums
-from glaim_stream.windows.history import HORIZON
+from glaim_stream.windows import HORIZON
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]

@@ -18,8 +18,7 @@ from glaim_stream.blend.experts import Experts, Weights
 from glaim_stream.blend.hedge import published
 from glaim_stream.blend.reach import BLOCK, Reach, Scored
 from glaim_stream.core.angles import differences
-from glaim_stream.windows.probes import AGES, Place
-from glaim_stream.windows.upgrades import Upgrades
+from glaim_stream.windows import AGES, Place, Upgrades
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]

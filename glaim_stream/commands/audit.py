@@ -27,7 +27,7 @@ from glaim_stream.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from glaim_stream.operate.audit.report import AuditReport
+    from glaim_stream.operate.audit import AuditReport
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _print(report: AuditReport) -> None:
 
     from glaim_stream.commands.console import result_console
     from glaim_stream.core.printable import printable
-    from glaim_stream.operate.audit.report import PROBLEMS
+    from glaim_stream.operate.audit import PROBLEMS
 
     console = result_console()
     print(f"{report.input_topic} -> {report.output_topic}, consumer group {report.consumer_group}")

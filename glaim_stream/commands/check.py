@@ -11,7 +11,7 @@ import typer
 
 from glaim_stream.commands.flags import expand_flags
 from glaim_stream.commands.options import StreamFlags
-from glaim_stream.operate.check.findings import Outcome, Subject
+from glaim_stream.operate.check import Outcome, Subject
 
 
 @expand_flags
@@ -40,7 +40,7 @@ def check(
     """
     from glaim_stream.commands.offline import check_catalogue, show_contract
     from glaim_stream.core.errors import SettingsError
-    from glaim_stream.operate.check.run import check as run
+    from glaim_stream.operate.check import check as run
 
     if contract is not None:
         show_contract(contract)

@@ -28,8 +28,7 @@ def demo(
     import numpy as np
 
     from glaim_stream.commands.fill import ReadFlags, WriteFlags, fill_file
-    from glaim_stream.feed.dropouts import hide
-    from glaim_stream.feed.sources import plant_source
+    from glaim_stream.feed import hide, plant_source
 
     source = plant_source(DAYS, groups=1, seed=SEED)
     truth = np.empty((len(source.cells), len(source) // len(source.cells)), source.value.dtype)

@@ -15,9 +15,7 @@ from glaim_stream.commands.options import DeadLetterTopic, InputTopic, Kafka, La
 
 if TYPE_CHECKING:
     from glaim_stream.core.settings import Settings
-    from glaim_stream.operate.dlq.letters import Filter, Letter
-    from glaim_stream.operate.dlq.requeue import RequeueReport
-    from glaim_stream.operate.dlq.survey import Survey
+    from glaim_stream.operate.dlq import Filter, Letter, RequeueReport, Survey
 
 app = typer.Typer(
     help="Look at the records that could not be used, and send them back.", no_args_is_help=True, rich_markup_mode=None
@@ -66,7 +64,7 @@ class FilterFlags:
         Raises:
             SettingsError: a value cannot be used.
         """
-        from glaim_stream.operate.dlq.letters import Filter, place_of
+        from glaim_stream.operate.dlq import Filter, place_of
 
         since_ms, until_ms = bounds_ms(self.since, self.until)
         return Filter(
@@ -90,7 +88,7 @@ def list_letters(
 ) -> None:
     """Count the letters by cause and input partition, with the times of the first and the last, or list them."""
     from glaim_stream.commands.console import progress_bar
-    from glaim_stream.operate.dlq.survey import survey
+    from glaim_stream.operate.dlq import survey
 
     settings, topic = topics.read(late)
     chosen = filters.read()
@@ -114,7 +112,7 @@ def show(
 
     The record comes from the input topic where the letter holds only a part of it. No other topic is read.
     """
-    from glaim_stream.operate.dlq.letters import Filter, place_of
+    from glaim_stream.operate.dlq import Filter, place_of
 
     settings, topic = topics.read(late)
     asyncio.run(_show(settings, topic, Filter(places=[place_of(text) for text in places])))
@@ -146,7 +144,7 @@ def requeue(
     A letter is sent once: the letters' topic records which have been sent. Exit code 1 when some could not be sent.
     """
     from glaim_stream.commands.console import progress_bar
-    from glaim_stream.operate.dlq.requeue import requeue as run
+    from glaim_stream.operate.dlq import requeue as run
 
     settings, topic = topics.read(late)
     chosen = filters.read(places)
@@ -192,8 +190,7 @@ async def _print_each(settings: Settings, topic: str, chosen: Filter, limit: int
     from glaim_stream.commands.console import result_console
     from glaim_stream.core.printable import printable
     from glaim_stream.core.times import text_of_ms
-    from glaim_stream.operate.dlq.letters import Letter
-    from glaim_stream.operate.dlq.survey import read_letters
+    from glaim_stream.operate.dlq import Letter, read_letters
 
     table = Table("letter", "written", "cause", "group", "original", "detail")
     more = 0
@@ -218,9 +215,8 @@ async def _print_each(settings: Settings, topic: str, chosen: Filter, limit: int
 
 async def _show(settings: Settings, topic: str, chosen: Filter) -> None:
     from glaim_stream.core.errors import SettingsError
-    from glaim_stream.kafka.ranges import reader
-    from glaim_stream.operate.dlq.description import describe_letter
-    from glaim_stream.operate.dlq.survey import find_original, read_letters
+    from glaim_stream.kafka import reader
+    from glaim_stream.operate.dlq import describe_letter, find_original, read_letters
 
     found: list[Letter] = []
     sent_back: set[tuple[int, int]] = set()

@@ -18,7 +18,7 @@ from glaim_stream.commands.signals import exit_at_sigterm
 if TYPE_CHECKING:
     from glaim_stream.core.catalogue import Catalogue as Rules
     from glaim_stream.core.settings import Settings
-    from glaim_stream.kafka.ranges import Range
+    from glaim_stream.kafka import Range
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ def dump(
     from glaim_stream.core.catalogue import read_catalogue
     from glaim_stream.core.errors import SettingsError
     from glaim_stream.core.times import text_of_ms
-    from glaim_stream.kafka.dump import ENDINGS
-    from glaim_stream.kafka.dump import dump as write
+    from glaim_stream.kafka import ENDINGS
+    from glaim_stream.kafka import dump as write
 
     if out.suffix not in ENDINGS:
         raise SettingsError(f"expected a file ending in {' or '.join(ENDINGS)}, found {out}")
@@ -123,7 +123,7 @@ def only_model(rules: Rules, requested: str | None) -> str:
 
 
 async def _ranges(settings: Settings, offsets: OffsetFlags, since_ms: int | None, until_ms: int | None) -> list[Range]:
-    from glaim_stream.kafka.ranges import reader
+    from glaim_stream.kafka import reader
 
     async with reader(settings) as consumer:
         return await offsets.ranges(settings, consumer, since_ms, until_ms)

@@ -19,11 +19,8 @@ if TYPE_CHECKING:
     from glaim_stream.commands.explained_text import Cell
     from glaim_stream.core.catalogue import Catalogue as Rules
     from glaim_stream.core.settings import Settings
-    from glaim_stream.operate.explain.estimates import CellEstimates, Estimate
-    from glaim_stream.operate.explain.explained import Means, Row
-    from glaim_stream.operate.explain.parts import Answers
-    from glaim_stream.operate.explain.topic import Published
-    from glaim_stream.pipeline.pipeline import Pipeline
+    from glaim_stream.operate.explain import Answers, CellEstimates, Estimate, Means, Published, Row
+    from glaim_stream.pipeline import Pipeline
 
 
 @dataclass(frozen=True)
@@ -64,8 +61,7 @@ def explain(
     from glaim_stream.build import create_pipeline
     from glaim_stream.commands.explained_text import json_text, text_lines
     from glaim_stream.core.catalogue import read_catalogue
-    from glaim_stream.operate.explain.estimates import CellEstimates
-    from glaim_stream.operate.explain.explained import explain_published, explain_unpublished
+    from glaim_stream.operate.explain import CellEstimates, explain_published, explain_unpublished
 
     settings = stream.settings()
     rules = read_catalogue(settings.catalogue)
@@ -107,10 +103,9 @@ def _cell(rules: Rules, group: str, sensor: str, ts: str, timezone: str) -> Cell
 
 
 def _means(settings: Settings, pipeline: Pipeline, cell: Cell) -> Means:
-    from glaim_stream.imputers.closed_form import WatchedForm
-    from glaim_stream.operate.explain.explained import Means
-    from glaim_stream.operate.explain.network import network_answers
-    from glaim_stream.output.sensor_tables import SensorTables
+    from glaim_stream.imputers import WatchedForm
+    from glaim_stream.operate.explain import Means, network_answers
+    from glaim_stream.output import SensorTables
 
     watched = WatchedForm(settings.model_repository / cell.model.name, cell.model, settings.trust)
     contract = pipeline.contracts.get(cell.model.name)
@@ -126,7 +121,7 @@ def _means(settings: Settings, pipeline: Pipeline, cell: Cell) -> Means:
 
 async def _published(settings: Settings, rules: Rules, cell: Cell) -> Published:
     from glaim_stream.commands.console import progress_bar
-    from glaim_stream.operate.explain.topic import find_published
+    from glaim_stream.operate.explain import find_published
 
     with progress_bar(settings.output_topic, "messages") as progress:
         return await find_published(settings, rules, cell.model, cell.group, cell.sensor, cell.ts_ms, progress)
@@ -140,7 +135,7 @@ def _row(published: Published, cell: Cell) -> Row:
     """
     from glaim_stream.core.errors import SettingsError
     from glaim_stream.core.vocabulary import METHODS, Method, Status
-    from glaim_stream.operate.explain.explained import Row
+    from glaim_stream.operate.explain import Row
 
     found = published.row
     if found["observed"]:
@@ -167,7 +162,7 @@ async def _window_of_topic(
 ) -> tuple[Estimate, list[str]]:
     from glaim_stream.commands.console import progress_bar
     from glaim_stream.core.errors import SettingsError
-    from glaim_stream.operate.explain.topic import read_input
+    from glaim_stream.operate.explain import read_input
 
     revision, notes = published.row["revision"], []
     with progress_bar(settings.input_topic, "records") as progress:
@@ -190,8 +185,8 @@ async def _window_of_topic(
 def _window_of_file(file: Path, form: FileFlags, cell: Cell, estimates: CellEstimates) -> Estimate:
     from glaim_stream.commands.replay_input import FileInput
     from glaim_stream.core.errors import SettingsError
-    from glaim_stream.feed.formats import InputFormat
-    from glaim_stream.feed.replay.files import Dealer
+    from glaim_stream.feed import InputFormat
+    from glaim_stream.feed.replay import Dealer
 
     messages = MessageFlags(input_format=InputFormat.ARROW, batch=5_000)
     source = FileInput.open(file, PlantFlags(), messages, form, None, None)

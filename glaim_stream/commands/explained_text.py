@@ -14,7 +14,7 @@ from glaim_stream.core.catalogue import Model
 from glaim_stream.core.printable import printable
 from glaim_stream.core.times import text_of_ms
 from glaim_stream.core.vocabulary import METHODS
-from glaim_stream.operate.explain.explained import Explained
+from glaim_stream.operate.explain import Explained
 
 _WIDTH = 58  # of the column of names
 

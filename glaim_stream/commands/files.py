@@ -72,7 +72,7 @@ def opened(target: str) -> Iterator[IO[bytes]]:
         SettingsError: it cannot be written.
     """
     from glaim_stream.core.errors import SettingsError
-    from glaim_stream.tables.output_files import whole_file
+    from glaim_stream.tables import whole_file
 
     if target != PIPE:
         with whole_file(Path(target)) as file:

@@ -18,9 +18,9 @@ from glaim_stream.commands.signals import exit_at_sigterm
 
 if TYPE_CHECKING:
     from glaim_stream.commands.train_process import Training
-    from glaim_stream.files.series import Cells
-    from glaim_stream.form.form import ClosedForm
-    from glaim_stream.tables.cells import Outcome
+    from glaim_stream.files import Cells
+    from glaim_stream.form import ClosedForm
+    from glaim_stream.tables import Outcome
 
 EXIT_NOTHING_FILLED = 1  # the file has holes, and none of them could be filled
 
@@ -116,12 +116,18 @@ def fill_file(
         typer.Exit: none of the holes could be filled.
     """
     from glaim_stream.core.errors import SettingsError
-    from glaim_stream.files.series import series_of, without_stray_rows
-    from glaim_stream.tables.cells import fill_cells
-    from glaim_stream.tables.inserted import require_insertable
-    from glaim_stream.tables.page import page
-    from glaim_stream.tables.summary import described, summed
-    from glaim_stream.tables.user_file import cells_of, open_file, require_additions, write
+    from glaim_stream.files import series_of, without_stray_rows
+    from glaim_stream.tables import (
+        cells_of,
+        described,
+        fill_cells,
+        open_file,
+        page,
+        require_additions,
+        require_insertable,
+        summed,
+        write,
+    )
 
     if minutes is not None and not 0 < minutes < float("inf"):
         raise SettingsError(f"expected --minutes above 0, found {minutes:g}")
@@ -196,7 +202,7 @@ def _target(file: str, writing: WriteFlags) -> str:
         SettingsError: two files to write are one, or one of them is the input.
     """
     from glaim_stream.core.errors import SettingsError
-    from glaim_stream.tables.output_files import same_file
+    from glaim_stream.tables import same_file
 
     others = [path for path in (writing.flags_out, writing.report) if path is not None]
     if writing.in_place:
@@ -223,7 +229,7 @@ def _target(file: str, writing: WriteFlags) -> str:
 
 
 def _model(folder: Path) -> ClosedForm:
-    from glaim_stream.form.form import ClosedForm
+    from glaim_stream.form import ClosedForm
 
     return ClosedForm.load(folder)
 

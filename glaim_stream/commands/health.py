@@ -13,9 +13,8 @@ from glaim_stream.commands.flags import expand_flags
 from glaim_stream.commands.sources import FileFlags, PlantFlags, open_source
 
 if TYPE_CHECKING:
-    from glaim_stream.feed.sources import Source
-    from glaim_stream.health.events import Event
-    from glaim_stream.health.gridded import Gridded
+    from glaim_stream.feed import Source
+    from glaim_stream.health import Event, Gridded
 
 _RATE = 10.0
 _SHARE = 0.5  # of the file's time that is learned from
@@ -88,8 +87,7 @@ def judge(found: Gridded, normal_until_ms: int | None, rate: float) -> Outcome:
     """
     from glaim_stream.core.errors import SettingsError
     from glaim_stream.core.times import text_of_ms
-    from glaim_stream.health.detect import detect
-    from glaim_stream.health.habits import FEWEST_STEPS, learn
+    from glaim_stream.health import FEWEST_STEPS, detect, learn
 
     first = found.groups[0]
     cut = int(_SHARE * first.steps) if normal_until_ms is None else -(-normal_until_ms // first.step_ms) - first.first
@@ -129,8 +127,8 @@ def _gridded(source: Source, name: str) -> Gridded:
 
     from glaim_stream.core.errors import SettingsError
     from glaim_stream.core.stray_times import stray_times
-    from glaim_stream.files.grid import step_of
-    from glaim_stream.health.gridded import gridded
+    from glaim_stream.files import step_of
+    from glaim_stream.health import gridded
 
     stray = stray_times(source.time_ms)
     if stray.any():

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
     from glaim_stream.core.catalogue import Catalogue as Rules
     from glaim_stream.core.settings import Settings
-    from glaim_stream.form.series import Series
-    from glaim_stream.operate.learn.collect import Collector
-    from glaim_stream.operate.learn.place import Learned
+    from glaim_stream.form import Series
+    from glaim_stream.operate.learn import Collector, Learned
 
 _GRACE_S = 30.0  # for the end by SIGTERM, which waits for a step of the fit and for the broker
 _FILE_BATCH = 5_000  # readings of an Arrow message that a file's readings are put into
@@ -100,9 +99,8 @@ def learn(
     """
     from glaim_stream.core.catalogue import read_catalogue
     from glaim_stream.core.errors import ModelError, SettingsError
-    from glaim_stream.operate.learn.collect import MOST_READINGS, Collector
-    from glaim_stream.operate.learn.place import Learned
-    from glaim_stream.operate.learn.place import learn as fit_and_place
+    from glaim_stream.operate.learn import MOST_READINGS, Collector, Learned
+    from glaim_stream.operate.learn import learn as fit_and_place
 
     exit_at_sigterm()
     if while_open:
@@ -165,8 +163,8 @@ def _read_file(
     from glaim_stream.commands.console import progress_bar
     from glaim_stream.commands.replay_input import FileInput
     from glaim_stream.core.times import text_of_ms
-    from glaim_stream.feed.formats import InputFormat
-    from glaim_stream.feed.replay.files import Dealer
+    from glaim_stream.feed import InputFormat
+    from glaim_stream.feed.replay import Dealer
 
     since, until = (None if moment is None else text_of_ms(moment) for moment in (since_ms, until_ms))
     messages = MessageFlags(input_format=InputFormat.ARROW, batch=_FILE_BATCH)
@@ -190,7 +188,7 @@ async def _read_topic(
     collector: Collector,
 ) -> None:
     from glaim_stream.commands.console import progress_bar
-    from glaim_stream.kafka.ranges import read_range, reader
+    from glaim_stream.kafka import read_range, reader
 
     async with reader(settings) as consumer:
         ranges = await offsets.ranges(settings, consumer, since_ms, until_ms)
@@ -231,7 +229,7 @@ def _print_json(done: Learned, series: Series) -> None:
 
 def _print(done: Learned, folder: Path, seconds: float, *, dry_run: bool) -> None:
     from glaim_stream.core.errors import listed
-    from glaim_stream.operate.learn.place import target
+    from glaim_stream.operate.learn import target
 
     if done.problem:
         print(f"the file in place cannot be used: {done.problem}")

@@ -14,7 +14,7 @@ from glaim_stream.commands.exit_codes import DONE
 from glaim_stream.commands.signals import exit_at_sigterm
 
 if TYPE_CHECKING:
-    from glaim_stream.models.store import Store
+    from glaim_stream.models import Store
 
 app = typer.Typer(
     help="Manage a model repository: list, wait, fetch, push, seal, roll back, release, delete old weights.",
@@ -44,9 +44,7 @@ def list_(repository: Repository) -> None:
 
     from glaim_stream.commands.console import result_console
     from glaim_stream.core.settings import read_settings
-    from glaim_stream.models.hold import held
-    from glaim_stream.models.listing import listing
-    from glaim_stream.models.store import open_store
+    from glaim_stream.models import held, listing, open_store
 
     store = open_store(repository)
     found = listing(store, read_settings().trust)
@@ -73,7 +71,7 @@ def wait_(repository: Repository, limit: Annotated[float, typer.Option("--for", 
 
     Exit code 2 when it does not in time.
     """
-    from glaim_stream.models.store import open_store
+    from glaim_stream.models import open_store
 
     exit_at_sigterm(DONE)
     _await_models(open_store(repository), limit)
@@ -100,9 +98,8 @@ def fetch(
     """Copy models to this machine. Each arrives whole or not at all, its weights checked against its contract."""
     from glaim_stream.core.errors import GlaimError, ModelError
     from glaim_stream.core.settings import read_settings
-    from glaim_stream.models.fetch import fetch as bring
-    from glaim_stream.models.fetch import is_here
-    from glaim_stream.models.store import open_store
+    from glaim_stream.models import fetch as bring
+    from glaim_stream.models import is_here, open_store
 
     if missing_only and mirror:
         raise ModelError(
@@ -139,8 +136,8 @@ def push(
 ) -> None:
     """Copy the versions that the other repository lacks; a version counts there once it is whole."""
     from glaim_stream.core.settings import read_settings
-    from glaim_stream.models.push import push as put_up
-    from glaim_stream.models.store import open_store
+    from glaim_stream.models import open_store
+    from glaim_stream.models import push as put_up
 
     target, trust = open_store(to), read_settings().trust
     if not _persistently(lambda: put_up(source, target, models=model or (), trust=trust), tries):
@@ -157,9 +154,8 @@ def seal(
     It states what is there, so look at it first. A signature does not outlive it: sign again.
     """
     from glaim_stream.core.errors import ModelError
-    from glaim_stream.models.form_manifest import seal_form
-    from glaim_stream.models.sealed import seal as write_manifest
-    from glaim_stream.models.store import open_store
+    from glaim_stream.models import open_store, seal_form
+    from glaim_stream.models import seal as write_manifest
 
     store = open_store(str(repository))
     available = sorted({*store.models(), *store.forms()})
@@ -190,8 +186,8 @@ def rollback(
     No training, learning or push adds a version until `models release`.
     """
     from glaim_stream.core.settings import read_settings
-    from glaim_stream.models.rollback import rollback as withdraw
-    from glaim_stream.models.store import open_store
+    from glaim_stream.models import open_store
+    from glaim_stream.models import rollback as withdraw
 
     withdraw(open_store(repository), model, to, dry_run=dry_run, trust=read_settings().trust)
 
@@ -199,8 +195,8 @@ def rollback(
 @app.command()
 def release(repository: Repository, model: Annotated[str, typer.Argument(help="Name of the model.")]) -> None:
     """Let new versions in again after a rollback."""
-    from glaim_stream.models.hold import release as let_in
-    from glaim_stream.models.store import open_store
+    from glaim_stream.models import open_store
+    from glaim_stream.models import release as let_in
 
     released = let_in(open_store(repository), model)
     print(f"{model}: {'new versions are let in again' if released else 'it is not held'}")
@@ -217,8 +213,8 @@ def prune(
     tries: Tries = 5,
 ) -> None:
     """Delete the weights of old versions. Their contracts stay, and their numbers are never reused."""
-    from glaim_stream.models.prune import prune as delete
-    from glaim_stream.models.store import open_store
+    from glaim_stream.models import open_store
+    from glaim_stream.models import prune as delete
 
     store = open_store(repository)
     if not _persistently(lambda: len(delete(store, keep=keep, models=model or (), dry_run=dry_run)), tries):

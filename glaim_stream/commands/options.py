@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer
 
     from glaim_stream.core.settings import Settings
-    from glaim_stream.kafka.ranges import Range
+    from glaim_stream.kafka import Range
 
 
 class ImputerName(StrEnum):
@@ -144,7 +144,7 @@ class OffsetFlags:
         Raises:
             SettingsError: the topic or one of the partitions is not there, or an offset has another form.
         """
-        from glaim_stream.kafka.ranges import ranges_of
+        from glaim_stream.kafka import ranges_of
 
         return await ranges_of(
             settings,

@@ -23,8 +23,7 @@ from glaim_stream.commands.sources import (
 )
 
 if TYPE_CHECKING:
-    from glaim_stream.feed.produce import ProduceReport
-    from glaim_stream.feed.sources import Source
+    from glaim_stream.feed import ProduceReport, Source
 
 _QUARTER_DAY_MS = 21_600_000
 _HISTORY_MS = 7_200_000
@@ -82,9 +81,9 @@ def produce(
 ) -> None:
     """Send a file, or the simulated plant, to the input topic. Exit code 1 when the broker refused a message."""
     from glaim_stream.commands.console import progress_bar
-    from glaim_stream.feed.dropouts import hide, write_hidden
-    from glaim_stream.feed.produce import dry_run as count_only
-    from glaim_stream.feed.produce import produce as send
+    from glaim_stream.feed import dry_run as count_only
+    from glaim_stream.feed import hide, write_hidden
+    from glaim_stream.feed import produce as send
 
     require_other_files(file, hidden)
     now_ms = _now_ms(plant.plant, speed, since or until) if live else None

@@ -28,7 +28,7 @@ from glaim_stream.commands.sources import FileFlags, MessageFlags, PlantFlags, r
 
 if TYPE_CHECKING:
     from glaim_stream.core.settings import Settings
-    from glaim_stream.feed.replay.run import ReplayReport, Target
+    from glaim_stream.feed.replay import ReplayReport, Target
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class TargetFlags:
             SettingsError: not exactly one of file and topic is given, or a flag lacks the one that it needs.
         """
         from glaim_stream.core.errors import SettingsError
-        from glaim_stream.feed.replay.run import Target
+        from glaim_stream.feed.replay import Target
 
         if (self.out is None) == (self.output_topic is None):
             raise SettingsError(

@@ -21,10 +21,9 @@ from glaim_stream.commands.sources import (
 
 if TYPE_CHECKING:
     from glaim_stream.core.settings import Settings
-    from glaim_stream.feed.replay.files import Messages
-    from glaim_stream.feed.replay.run import ReplayReport, Target
-    from glaim_stream.feed.sources import Source
-    from glaim_stream.kafka.ranges import Range
+    from glaim_stream.feed import Source
+    from glaim_stream.feed.replay import Messages, ReplayReport, Target
+    from glaim_stream.kafka import Range
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class TopicInput:
     async def replay(self, settings: Settings, target: Target, *, close: bool | None) -> ReplayReport:
         """Replay the ranges; steps that are open at the end stay open unless `close` is True."""
         from glaim_stream.commands.console import progress_bar
-        from glaim_stream.feed.replay.run import replay_ranges
+        from glaim_stream.feed.replay import replay_ranges
 
         with progress_bar(settings.input_topic, "records") as progress:
             return await replay_ranges(settings, self.ranges, target=target, close=bool(close), on_progress=progress)
@@ -102,8 +101,8 @@ class FileInput:
         """
         from glaim_stream.core.errors import SettingsError
         from glaim_stream.core.times import text_of_ms
-        from glaim_stream.feed.messages import plan_messages
-        from glaim_stream.feed.replay.files import RAW_ENDINGS, holds_messages, planned, raw_messages
+        from glaim_stream.feed import plan_messages
+        from glaim_stream.feed.replay import RAW_ENDINGS, holds_messages, planned, raw_messages
 
         if file is not None and file.suffix in RAW_ENDINGS and holds_messages(file):
             if since or until:
@@ -133,7 +132,7 @@ class FileInput:
     async def replay(self, settings: Settings, target: Target, *, close: bool | None) -> ReplayReport:
         """Replay the messages; steps that are open at the end are published unless `close` is False."""
         from glaim_stream.commands.console import progress_bar
-        from glaim_stream.feed.replay.run import replay_messages
+        from glaim_stream.feed.replay import replay_messages
 
         with progress_bar("replay", "messages") as progress:
             return await replay_messages(
@@ -151,8 +150,8 @@ async def _ranges(
     settings: Settings, offsets: OffsetFlags, since_ms: int | None, until_ms: int | None, *, warm_up: bool
 ) -> list[tuple[Range, Range]]:
     from glaim_stream.core.catalogue import read_catalogue
-    from glaim_stream.feed.replay.warmup import nothing_before, warm_up_range
-    from glaim_stream.kafka.ranges import reader
+    from glaim_stream.feed.replay import nothing_before, warm_up_range
+    from glaim_stream.kafka import reader
 
     catalogue = read_catalogue(settings.catalogue)
     async with reader(settings) as consumer:

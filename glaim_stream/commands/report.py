@@ -17,7 +17,7 @@ from glaim_stream.commands.moments import MOMENT, bounds_ms
 from glaim_stream.commands.options import Catalogue, Kafka, LateTopic, OutageTopic, OutputTopic
 
 if TYPE_CHECKING:
-    from glaim_stream.operate.completeness.report import Report
+    from glaim_stream.operate.completeness import Report
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def report(
         if given:
             raise SettingsError(f"expected a file with --{given[0].replace('_', '-')}, found none")
         from glaim_stream.commands.console import progress_bar
-        from glaim_stream.operate.completeness.topic import Request, topic_report
+        from glaim_stream.operate.completeness import Request, topic_report
 
         settings = stream.settings()
         request = Request(zone, since_ms, until_ms, tuple(group or ()), temp_folder)
@@ -120,7 +120,7 @@ def _of_file(
     from glaim_stream.commands.fill import task_progress
     from glaim_stream.core.errors import SettingsError
     from glaim_stream.core.times import zone_of
-    from glaim_stream.operate.completeness.file import FileRequest, file_report
+    from glaim_stream.operate.completeness import FileRequest, file_report
 
     if reading.step is not None and not 0.001 <= reading.step < float("inf"):
         raise SettingsError(f"expected --step of at least 0.001 seconds, found {reading.step:g}")
@@ -151,7 +151,7 @@ def _require_targets(file: str | None, json_file: str | None, html: Path | None)
         SettingsError: two are one.
     """
     from glaim_stream.core.errors import SettingsError
-    from glaim_stream.tables.output_files import same_file
+    from glaim_stream.tables import same_file
 
     paths = [Path(each) for each in (file, json_file, html) if each is not None and str(each) != PIPE]
     for number, path in enumerate(paths):
@@ -171,7 +171,7 @@ def _write(made: Report, json_file: str | None, html: Path | None, worst: int) -
     if json_file is not None and json_file != PIPE:
         _write_json(made, json_file)
     if html is not None:
-        from glaim_stream.operate.completeness.page import page
+        from glaim_stream.operate.completeness import page
 
         with opened(str(html)) as target:
             target.write(page(made).encode())
@@ -185,7 +185,7 @@ def _write(made: Report, json_file: str | None, html: Path | None, worst: int) -
 
 
 def _write_json(made: Report, json_file: str) -> None:
-    from glaim_stream.operate.completeness.document import pieces
+    from glaim_stream.operate.completeness import pieces
 
     with opened(json_file) as target:
         for piece in pieces(made):

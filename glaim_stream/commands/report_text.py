@@ -10,15 +10,16 @@ from rich.table import Table
 
 from glaim_stream.commands.console import file_width, plain_console
 from glaim_stream.core.printable import printable
-from glaim_stream.operate.completeness.figures import SensorDays, summed
-from glaim_stream.operate.completeness.report import Report
-from glaim_stream.operate.completeness.texts import (
+from glaim_stream.operate.completeness import (
+    Report,
+    SensorDays,
     delay_text,
     filled,
     gap_text,
     methods_text,
     percent_text,
     stretch_text,
+    summed,
 )
 
 _SHADES = "▁▂▃▄▅▆▇█"

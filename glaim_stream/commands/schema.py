@@ -115,7 +115,7 @@ An event may be published twice; its id is the same then.
 def _document() -> dict[str, Any]:
     """What a program needs of the formats."""
     from glaim_stream.core.vocabulary import Method, Status
-    from glaim_stream.output.records import SCHEMA, SCHEMA_VERSION
+    from glaim_stream.output import SCHEMA, SCHEMA_VERSION
 
     columns = [
         {"name": field.name, "type": _type_name(field), "nullable": field.nullable, "meaning": _meaning(field.name)}
@@ -154,7 +154,7 @@ def schema(
 
     from glaim_stream.commands.console import result_console
     from glaim_stream.core.vocabulary import Status
-    from glaim_stream.output.records import SCHEMA
+    from glaim_stream.output import SCHEMA
 
     print(_INPUT)
     print(_OUTPUT)

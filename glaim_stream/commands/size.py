@@ -42,8 +42,8 @@ def size(
     from rich.table import Table
 
     from glaim_stream.commands.console import result_console
-    from glaim_stream.operate.check.sizing import Load
-    from glaim_stream.operate.check.sizing import size as sized
+    from glaim_stream.operate.check import Load
+    from glaim_stream.operate.check import size as sized
 
     load = Load(
         groups=groups,

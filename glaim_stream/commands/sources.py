@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glaim_stream.commands.moments import bounds_ms
-from glaim_stream.feed.formats import InputFormat
+from glaim_stream.feed import InputFormat
 
 if TYPE_CHECKING:
     from glaim_stream.core.catalogue import Catalogue
-    from glaim_stream.feed.sources import Source
+    from glaim_stream.feed import Source
 
 
 class DateOrder(StrEnum):
@@ -89,7 +89,7 @@ def open_source(file: Path | None, plant: PlantFlags, form: FileFlags, *, start_
         SettingsError: both or neither is given, or the file cannot be read.
     """
     from glaim_stream.core.errors import SettingsError
-    from glaim_stream.feed.sources import plant_source, read_source
+    from glaim_stream.feed import plant_source, read_source
 
     if plant.plant == (file is not None):
         raise SettingsError("expected a file or --plant, found " + ("both" if plant.plant else "neither"))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from glaim_stream.core.settings import Settings
-    from glaim_stream.kafka.tail import Start
+    from glaim_stream.kafka import Start
 
 _WIDTHS = {
     "group": 16,
@@ -93,8 +93,8 @@ def tail(
     """
     from glaim_stream.core.errors import SettingsError
     from glaim_stream.core.printable import printable
-    from glaim_stream.kafka.tail import Filter, Start, follow_rows
-    from glaim_stream.output.row_files import RowFile
+    from glaim_stream.kafka import Filter, Start, follow_rows
+    from glaim_stream.output import RowFile
 
     if newest_only and out is None:
         raise SettingsError("--newest-only folds rows at the end and needs --out")
@@ -163,7 +163,7 @@ def _require_known(settings: Settings, groups: list[str], sensors: list[str], st
     """
     from glaim_stream.core.catalogue import read_catalogue
     from glaim_stream.core.errors import CatalogueError, SettingsError, unknown_name
-    from glaim_stream.kafka.tail import fits, names_there
+    from glaim_stream.kafka import fits, names_there
 
     there = names_there(settings, start.partitions)
     known = {"group": set(there.groups), "sensor": set(there.sensors)}

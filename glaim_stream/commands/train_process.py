@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from glaim_stream.core.errors import SettingsError
 
 if TYPE_CHECKING:
-    from glaim_stream.tables.groups import Form, Group
+    from glaim_stream.tables import Form, Group
 
 NEEDED = ("training", "torch", "tqdm")
 _NAME = "fill"
@@ -74,7 +74,7 @@ class Training:
         Raises:
             SettingsError: the training failed, or there is no time for it.
         """
-        from glaim_stream.tables.network import NetworkForm
+        from glaim_stream.tables import NetworkForm
 
         left = (1 - _RESERVED) * self.minutes - (time.monotonic() - self.began_s) / 60
         if left < _LEAST_MINUTES:

@@ -2,3 +2,28 @@
 
 Each module here is a door of its own, because one reader needs the words of a row and another one pydantic.
 """
+
+__all__ = [
+    "angles",
+    "budget",
+    "catalogue",
+    "contract",
+    "doors",
+    "errors",
+    "metrics",
+    "printable",
+    "readings",
+    "retry",
+    "secret_files",
+    "settings",
+    "stamps",
+    "step_means",
+    "stray_times",
+    "times",
+    "tls",
+    "tls_probe",
+    "trust",
+    "validation",
+    "vocabulary",
+    "watched_files",
+]

@@ -1,1 +1,44 @@
 """Decodes `sensor-readings` into columns of readings; unusable input becomes dead letters."""
+
+from glaim_stream.decode.alike import alike
+from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
+from glaim_stream.decode.arrow_streams import claim_of, read_bounded
+from glaim_stream.decode.dead_letters import (
+    HEADER_PREFIX,
+    RECEIPT_HEADER,
+    REQUEUED_HEADER,
+    DeadLetter,
+    DeadLetterCause,
+    MoreReadings,
+    Reject,
+    dead_letters,
+    positions_of,
+)
+from glaim_stream.decode.decoder import Decoded, Decoder
+from glaim_stream.decode.groups import MAX_NAME_CHARS, UNKNOWN_GROUP, UNKNOWN_SENSOR, GroupIndex
+from glaim_stream.decode.positions import shown
+from glaim_stream.decode.unreadable import UnreadableRecord
+
+__all__ = [
+    "ARROW_CONTENT_TYPE",
+    "HEADER_PREFIX",
+    "MAX_NAME_CHARS",
+    "RECEIPT_HEADER",
+    "REQUEUED_HEADER",
+    "UNKNOWN_GROUP",
+    "UNKNOWN_SENSOR",
+    "DeadLetter",
+    "DeadLetterCause",
+    "Decoded",
+    "Decoder",
+    "GroupIndex",
+    "MoreReadings",
+    "Reject",
+    "UnreadableRecord",
+    "alike",
+    "claim_of",
+    "dead_letters",
+    "positions_of",
+    "read_bounded",
+    "shown",
+]

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
+from glaim_stream.decode import ARROW_CONTENT_TYPE
 from glaim_stream.feed.formats import InputFormat
 from glaim_stream.feed.sources import Source
 

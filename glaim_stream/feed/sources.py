@@ -16,8 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import SettingsError
-from glaim_stream.files.form import Reading
-from glaim_stream.files.read import read
+from glaim_stream.files import Reading, read
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
 

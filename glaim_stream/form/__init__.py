@@ -1,1 +1,73 @@
 """The closed form: missing cells of a window as their expectation under a Gaussian that is fitted in seconds."""
+
+from glaim_stream.form import artefact, packing
+from glaim_stream.form.baselines import distances, interpolation, interpolation_at, last_value, nearest
+from glaim_stream.form.explain import CARRIED, EXPECTED, LEVEL, LINE, RELATION, explain
+from glaim_stream.form.fit import Fitted, fit, refused_if_unsolvable, rows_needed
+from glaim_stream.form.form import LARGEST, ClosedForm
+from glaim_stream.form.hiding import CASES, hidden_cells
+from glaim_stream.form.kind_bands import by_kind
+from glaim_stream.form.kinds import (
+    Kind,
+    are,
+    carried_value,
+    differences,
+    kind_of,
+    resets,
+    simple_value,
+    with_directions,
+)
+from glaim_stream.form.levels import with_ridge
+from glaim_stream.form.limits import Limits, limits_of, range_of
+from glaim_stream.form.moments import with_free_levels
+from glaim_stream.form.phase import DAY_MS, phase_for
+from glaim_stream.form.report import INTERPOLATION, LAST_VALUE, Report
+from glaim_stream.form.series import Series
+from glaim_stream.form.simplex import convex_weights
+from glaim_stream.form.tiles import MOST_CELLS
+
+__all__ = [
+    "CARRIED",
+    "CASES",
+    "DAY_MS",
+    "EXPECTED",
+    "INTERPOLATION",
+    "LARGEST",
+    "LAST_VALUE",
+    "LEVEL",
+    "LINE",
+    "MOST_CELLS",
+    "RELATION",
+    "ClosedForm",
+    "Fitted",
+    "Kind",
+    "Limits",
+    "Report",
+    "Series",
+    "are",
+    "artefact",
+    "by_kind",
+    "carried_value",
+    "convex_weights",
+    "differences",
+    "distances",
+    "explain",
+    "fit",
+    "hidden_cells",
+    "interpolation",
+    "interpolation_at",
+    "kind_of",
+    "last_value",
+    "limits_of",
+    "nearest",
+    "packing",
+    "phase_for",
+    "range_of",
+    "refused_if_unsolvable",
+    "resets",
+    "rows_needed",
+    "simple_value",
+    "with_directions",
+    "with_free_levels",
+    "with_ridge",
+]

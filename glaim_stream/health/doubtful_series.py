@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from glaim_stream.core.angles import TURN, start_of
-from glaim_stream.form.kinds import Kind, are, kind_of
+from glaim_stream.form import Kind, are, kind_of
 from glaim_stream.health.plausibility import Bools, Doubles, Plausibility, Range
 
 _WINDOW = 96  # steps

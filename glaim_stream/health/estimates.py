@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.form.form import ClosedForm
+from glaim_stream.form import ClosedForm
 from glaim_stream.health.series import Series
 
 Doubles = NDArray[np.float64]

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import ModelError
-from glaim_stream.form.fit import fit as fit_form
-from glaim_stream.form.form import ClosedForm
+from glaim_stream.form import ClosedForm
+from glaim_stream.form import fit as fit_form
 from glaim_stream.health import calibration, drift, runs, statistics
 from glaim_stream.health.estimates import BLOCK, Estimates, block_means, estimates_of
 from glaim_stream.health.series import Series

@@ -6,8 +6,7 @@ import logging
 from typing import Protocol
 
 from glaim_stream.core.errors import ModelError
-from glaim_stream.form import artefact
-from glaim_stream.form.form import ClosedForm
+from glaim_stream.form import ClosedForm, artefact
 from glaim_stream.health.live import LiveHabits
 from glaim_stream.health.stored import unpack
 

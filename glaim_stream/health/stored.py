@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import ModelError
-from glaim_stream.form import artefact
-from glaim_stream.form.form import ClosedForm
+from glaim_stream.form import ClosedForm, artefact
 from glaim_stream.health.estimates import estimates_of
 from glaim_stream.health.habits import DETECTORS, Habits, learn
 from glaim_stream.health.runs import MOST_RESTING

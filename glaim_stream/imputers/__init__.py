@@ -1,5 +1,28 @@
 """Windows to values: the imputer protocol and its implementations."""
 
+from glaim_stream.imputers.breaker import State
+from glaim_stream.imputers.closed_form import ClosedFormImputer, WatchedForm, version_of
+from glaim_stream.imputers.first_answer import empty_windows, first_answers, typical_windows
+from glaim_stream.imputers.form_expert import FormExpert
+from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Imputer, Rung, Windows
+from glaim_stream.imputers.simple import Interpolation, LastValue, interpolated
 
-__all__ = ["Imputed", "Imputer", "Rung", "Windows"]
+__all__ = [
+    "ClosedFormImputer",
+    "FormExpert",
+    "Imputed",
+    "Imputer",
+    "Interpolation",
+    "Ladder",
+    "LastValue",
+    "Rung",
+    "State",
+    "WatchedForm",
+    "Windows",
+    "empty_windows",
+    "first_answers",
+    "interpolated",
+    "typical_windows",
+    "version_of",
+]

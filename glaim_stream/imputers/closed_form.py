@@ -20,13 +20,10 @@ from glaim_stream.core.contract import FORM_FILE
 from glaim_stream.core.errors import ImputerAbsent, ImputerError, ModelError
 from glaim_stream.core.trust import Trust
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.form import artefact, packing
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.form.kinds import Kind, are
+from glaim_stream.form import ClosedForm, Kind, are, artefact, packing
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import interpolated
-from glaim_stream.models.form_folders import form_folder
-from glaim_stream.models.form_manifest import read_sealed_form
+from glaim_stream.models import form_folder, read_sealed_form
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.errors import WindowShapeError, WrongAnswer
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.form.kinds import Kind
+from glaim_stream.form import Kind
 
 _Rows = slice | NDArray[np.int64]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.form.baselines import interpolation, last_value
+from glaim_stream.form import interpolation, last_value
 from glaim_stream.imputers.protocol import Imputed, Windows
 
 

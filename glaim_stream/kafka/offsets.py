@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
-from glaim_stream.windows.clock_closes import ClockClose
+from glaim_stream.windows import ClockClose
 
 METADATA_PREFIX: Final = "glaim/1 rebuild_from="
 AT_PREFIX: Final = " at="

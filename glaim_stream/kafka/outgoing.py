@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from glaim_stream.core.settings import Settings
-from glaim_stream.decode.dead_letters import HEADER_PREFIX, DeadLetter
+from glaim_stream.decode import HEADER_PREFIX, DeadLetter
 from glaim_stream.kafka.send import Headers
-from glaim_stream.output.announcements import DOCUMENT_TYPE
-from glaim_stream.output.messages import Output
-from glaim_stream.output.records import CONTENT_TYPE, SCHEMA_VERSION, halves
+from glaim_stream.output import CONTENT_TYPE, DOCUMENT_TYPE, SCHEMA_VERSION, Output, halves
 
 # Of rows that were published in a transaction: the input offset from which that owner of the partition began.
 ONCE_FROM = HEADER_PREFIX + "once-from"

@@ -13,7 +13,7 @@ from glaim_stream.core.retry import pauses_s
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.outgoing import Kind, Outgoing, outgoing
 from glaim_stream.kafka.send import Send
-from glaim_stream.output.messages import Output
+from glaim_stream.output import Output
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from aiokafka import AIOKafkaConsumer
 from glaim_stream.core.errors import RecordError, SettingsError
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.ranges import Offsets, ranges_of, read_range, reader
-from glaim_stream.output.records import read_rows, without_dictionaries
+from glaim_stream.output import read_rows, without_dictionaries
 
 _POLL_MS = 200
 _NEWEST_MESSAGES = 500  # of all partitions: enough to know the names of a topic, at up to some megabytes

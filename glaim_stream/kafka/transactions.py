@@ -37,7 +37,7 @@ from glaim_stream.kafka.offsets import Commit
 from glaim_stream.kafka.outgoing import Kind, Outgoing, outgoing
 from glaim_stream.kafka.partitions import require_partition
 from glaim_stream.kafka.publish import pause_after_refusal, smaller
-from glaim_stream.output.messages import Output
+from glaim_stream.output import Output
 
 log = logging.getLogger(__name__)
 

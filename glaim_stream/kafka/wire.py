@@ -16,7 +16,7 @@ import msgspec
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.structs import TopicPartition
 
-from glaim_stream.decode.unreadable import UnreadableRecord
+from glaim_stream.decode import UnreadableRecord
 from glaim_stream.kafka.record_fields import MAX_HEADERS, Damaged, RecordFields, varint
 from glaim_stream.kafka.unpack import UnpackError, unpack
 

@@ -14,3 +14,53 @@ its `torchscript` against `operators`. The other modules list, fetch, push, roll
 The last two folders lie beside the repository, not in it, because Triton takes every folder of a repository for a model
 and does not start if one is incomplete.
 """
+
+from glaim_stream.models.fetch import fetch, is_here
+from glaim_stream.models.folders import DiskFolder
+from glaim_stream.models.form_folders import can_write, form_folder
+from glaim_stream.models.form_manifest import FORM_FILES, place_form, read_sealed_form, seal_form
+from glaim_stream.models.hold import HOLD_FILE, held, release, require_folder_released
+from glaim_stream.models.listing import listing
+from glaim_stream.models.local import highest_ever, join, move, staging, versions, withdrawn
+from glaim_stream.models.prune import prune
+from glaim_stream.models.push import push
+from glaim_stream.models.rollback import rollback
+from glaim_stream.models.sealed import is_sealed, open_sealed, read_sealed_contract, seal, warn_unsealed
+from glaim_stream.models.store import Store, open_store
+from glaim_stream.models.torchscript import require_known_operators
+from glaim_stream.models.versions import Contracts
+
+__all__ = [
+    "FORM_FILES",
+    "HOLD_FILE",
+    "Contracts",
+    "DiskFolder",
+    "Store",
+    "can_write",
+    "fetch",
+    "form_folder",
+    "held",
+    "highest_ever",
+    "is_here",
+    "is_sealed",
+    "join",
+    "listing",
+    "move",
+    "open_sealed",
+    "open_store",
+    "place_form",
+    "prune",
+    "push",
+    "read_sealed_contract",
+    "read_sealed_form",
+    "release",
+    "require_folder_released",
+    "require_known_operators",
+    "rollback",
+    "seal",
+    "seal_form",
+    "staging",
+    "versions",
+    "warn_unsealed",
+    "withdrawn",
+]

@@ -1,1 +1,65 @@
 """Closed steps and filled values to the messages that leave: rows, dead letters and outages."""
+
+from glaim_stream.output.announcements import DOCUMENT_TYPE, Announcement, announce
+from glaim_stream.output.health_events import announce_health
+from glaim_stream.output.messages import Message, Origin, Output, Publisher
+from glaim_stream.output.records import (
+    CONTENT_TYPE,
+    METHODS,
+    SCHEMA,
+    SCHEMA_VERSION,
+    Method,
+    Rows,
+    encode,
+    halves,
+    newest_revisions,
+    read_rows,
+    without_dictionaries,
+)
+from glaim_stream.output.repair import (
+    BAND,
+    bands,
+    intervals,
+    possible_range,
+    publishable,
+    published,
+    reaching,
+    repair,
+    residuals_at,
+)
+from glaim_stream.output.row_files import RowFile
+from glaim_stream.output.sensor_tables import SensorTable, SensorTables
+
+__all__ = [
+    "BAND",
+    "CONTENT_TYPE",
+    "DOCUMENT_TYPE",
+    "METHODS",
+    "SCHEMA",
+    "SCHEMA_VERSION",
+    "Announcement",
+    "Message",
+    "Method",
+    "Origin",
+    "Output",
+    "Publisher",
+    "RowFile",
+    "Rows",
+    "SensorTable",
+    "SensorTables",
+    "announce",
+    "announce_health",
+    "bands",
+    "encode",
+    "halves",
+    "intervals",
+    "newest_revisions",
+    "possible_range",
+    "publishable",
+    "published",
+    "reaching",
+    "read_rows",
+    "repair",
+    "residuals_at",
+    "without_dictionaries",
+]

@@ -16,7 +16,7 @@ import json
 from dataclasses import dataclass
 
 from glaim_stream.core.times import text_of_ms
-from glaim_stream.windows.outages import UNKNOWN_MS, Outage
+from glaim_stream.windows import UNKNOWN_MS, Outage
 
 DOCUMENT_TYPE = b"application/json"
 

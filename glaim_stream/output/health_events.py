@@ -18,7 +18,7 @@ import json
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.times import text_of_ms
 from glaim_stream.output.announcements import Announcement
-from glaim_stream.windows.sensor_health import SensorEvent
+from glaim_stream.windows import SensorEvent
 
 _DIGITS = 16
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from glaim_stream.decode.dead_letters import DeadLetter
+from glaim_stream.decode import DeadLetter
 from glaim_stream.output.announcements import Announcement
 from glaim_stream.output.quality.records import Record
 

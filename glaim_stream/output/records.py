@@ -22,7 +22,7 @@ from glaim_stream.core.vocabulary import QUALITIES as QUALITIES
 from glaim_stream.core.vocabulary import Method as Method
 from glaim_stream.core.vocabulary import Quality as Quality
 from glaim_stream.core.vocabulary import severity
-from glaim_stream.decode.arrow_streams import claim_of
+from glaim_stream.decode import claim_of
 
 SCHEMA_VERSION = "3"
 CONTENT_TYPE = b"application/vnd.apache.arrow.stream"

@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.vocabulary import Method, Quality, Status
-from glaim_stream.form.kind_bands import by_kind
-from glaim_stream.form.kinds import Kind, are
-from glaim_stream.form.limits import Limits
-from glaim_stream.imputers.protocol import Imputed
+from glaim_stream.form import Kind, Limits, are, by_kind
+from glaim_stream.imputers import Imputed
 from glaim_stream.output.records import Rows
 from glaim_stream.output.sensor_tables import SensorTable
-from glaim_stream.windows.closing import NO_WINDOW, Closed
+from glaim_stream.windows import NO_WINDOW, Closed
 
 Floats = NDArray[np.float64]
 BAND = 1.6448536269514722  # deviations on either side of a normal distribution's mean that hold 90 %

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.catalogue import Catalogue, Model
 from glaim_stream.core.contract import Contract
-from glaim_stream.form.kinds import Kind, are
-from glaim_stream.form.limits import Limits
-from glaim_stream.models.versions import Contracts
+from glaim_stream.form import Kind, Limits, are
+from glaim_stream.models import Contracts
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]

@@ -13,13 +13,12 @@ import numpy as np
 
 from glaim_stream.core.errors import GlaimError
 from glaim_stream.core.vocabulary import METHODS, Method
-from glaim_stream.operate.explain.estimates import Estimate
-from glaim_stream.operate.explain.explained import Explained, Means, Row, explain_published
-from glaim_stream.output.sensor_tables import SensorTable, SensorTables
+from glaim_stream.operate.explain import Estimate, Explained, Means, Row, explain_published
+from glaim_stream.output import SensorTable, SensorTables
 from glaim_stream.page.sources import Sources
 from glaim_stream.page.watched import Kind, WatchedGroup
-from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.upgrades import past_windows
+from glaim_stream.pipeline import Pipeline
+from glaim_stream.windows import past_windows
 
 _MOST_READINGS = 5
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
-from glaim_stream.output.quality.records import group_of_key
+from glaim_stream.output.quality import group_of_key
 
 MOST_GROUPS = 10_000  # those whose record came last; 0.5 kB each
 

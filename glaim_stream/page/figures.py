@@ -10,7 +10,7 @@ from typing import Any
 from prometheus_client.metrics import MetricWrapperBase
 
 from glaim_stream.core import metrics
-from glaim_stream.windows.probes import Place
+from glaim_stream.windows import Place
 
 RATE_S = 10.0  # rates are means over at least this long
 RECENT_S = 600.0  # errors are means over about this long

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.windows.model import ModelWindows
-from glaim_stream.windows.states import ROWS_AT_A_TIME, states_of
+from glaim_stream.windows import ROWS_AT_A_TIME, ModelWindows, states_of
 
 UNKNOWN_S = 2**32 - 1
 

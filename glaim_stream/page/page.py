@@ -9,8 +9,8 @@ from typing import Any
 
 from glaim_stream.core.secret_files import secret_file
 from glaim_stream.core.settings import Settings
-from glaim_stream.imputers.closed_form import ClosedFormImputer
-from glaim_stream.kafka.follow import follow
+from glaim_stream.imputers import ClosedFormImputer
+from glaim_stream.kafka import follow
 from glaim_stream.page.access import Access
 from glaim_stream.page.board import Board
 from glaim_stream.page.elsewhere import Elsewhere
@@ -19,8 +19,7 @@ from glaim_stream.page.following import start_following
 from glaim_stream.page.recent import RecentMessages
 from glaim_stream.page.server import PageServer
 from glaim_stream.page.sources import Sources
-from glaim_stream.pipeline.engine import PartitionEngine
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.pipeline import PartitionEngine, Pipeline
 
 
 class Page:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
-from glaim_stream.output.messages import Output
+from glaim_stream.output import Output
 
 MOST_BYTES = 2_000_000  # some 150,000 rows: 2 s of a worker that publishes 75,000 rows a second
 _MOST_OUTAGES = 20

@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from glaim_stream.core.errors import GlaimError, SettingsError
-from glaim_stream.decode.groups import MAX_NAME_CHARS
+from glaim_stream.decode import MAX_NAME_CHARS
 from glaim_stream.page.access import Access
 from glaim_stream.page.board import Board
 from glaim_stream.page.carried import carried

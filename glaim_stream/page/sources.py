@@ -13,19 +13,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from glaim_stream.blend.scores import Expert
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.imputers.closed_form import ClosedFormImputer
+from glaim_stream.blend import Expert
+from glaim_stream.form import ClosedForm
+from glaim_stream.imputers import ClosedFormImputer
 from glaim_stream.page.cost import booked
 from glaim_stream.page.elsewhere import Elsewhere
 from glaim_stream.page.faults import FaultLog
 from glaim_stream.page.overview import GroupStates, group_states
 from glaim_stream.page.recent import RecentMessages
-from glaim_stream.pipeline.engine import PartitionEngine
-from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.model import ModelWindows
-from glaim_stream.windows.probes import Place
-from glaim_stream.windows.states import ROWS_AT_A_TIME
+from glaim_stream.pipeline import PartitionEngine, Pipeline
+from glaim_stream.windows import ROWS_AT_A_TIME, ModelWindows, Place
 
 T = TypeVar("T")
 PATIENCE_S = 10.0  # for a busy event loop

@@ -9,9 +9,9 @@ from glaim_stream.core.catalogue import Model
 from glaim_stream.core.contract import Contract
 from glaim_stream.core.errors import GlaimError
 from glaim_stream.core.times import moment_ms
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.imputers.closed_form import version_of
-from glaim_stream.models.versions import Contracts
+from glaim_stream.form import ClosedForm
+from glaim_stream.imputers import version_of
+from glaim_stream.models import Contracts
 
 
 def versions_of(

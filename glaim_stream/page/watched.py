@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from glaim_stream.core.vocabulary import FINAL, FIRST_CORRECTION, METHODS, PROVISIONAL
-from glaim_stream.output.records import SCHEMA
+from glaim_stream.output import SCHEMA
 
 _COLUMNS = (
     "group", "sensor", "ts", "value", "observed", "method", "lower", "upper", "gap_age", "revision", "model_version",

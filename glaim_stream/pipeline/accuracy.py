@@ -8,18 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.blend.scores import Answers, Expert
+from glaim_stream.blend import Answers, Expert
 from glaim_stream.core import metrics
 from glaim_stream.core.vocabulary import GAP_AGE_NAMES
-from glaim_stream.form.kind_bands import by_kind
-from glaim_stream.form.kinds import Kind
-from glaim_stream.form.limits import Limits
-from glaim_stream.output.quality.cells import Cells, Column, Source, age_of
-from glaim_stream.output.quality.comparison import METHODS, Comparison
-from glaim_stream.output.quality.stretches import Stretch
-from glaim_stream.output.repair import bands, intervals, possible_range, reaching
-from glaim_stream.output.sensor_tables import SensorTable
-from glaim_stream.windows.probes import Place, Probes
+from glaim_stream.form import Kind, Limits, by_kind
+from glaim_stream.output import SensorTable, bands, intervals, possible_range, reaching
+from glaim_stream.output.quality import METHODS, Cells, Column, Comparison, Source, Stretch, age_of
+from glaim_stream.windows import Place, Probes
 
 Doubles = NDArray[np.float64]
 

@@ -7,14 +7,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.blend.reach import Scored
-from glaim_stream.blend.scores import Answers, ModelScores, Reaching
-from glaim_stream.output.sensor_tables import SensorTables
+from glaim_stream.blend import Answers, ModelScores, Reaching, Scored
+from glaim_stream.output import SensorTables
 from glaim_stream.pipeline.answers import HoleAnswers
 from glaim_stream.pipeline.asking import Answer
 from glaim_stream.pipeline.widths import NO_WIDTHS, HalfWidths, half_widths
-from glaim_stream.windows.closing import Closed
-from glaim_stream.windows.probes import Place, Probes
+from glaim_stream.windows import Closed, Place, Probes
 
 Ints = NDArray[np.int64] | NDArray[np.int32]
 Doubles = NDArray[np.float64]

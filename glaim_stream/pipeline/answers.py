@@ -8,17 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.blend.mixture import blend
-from glaim_stream.blend.scores import Answers, Expert
+from glaim_stream.blend import Answers, Expert, blend
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.form.baselines import interpolation_at
-from glaim_stream.form.kinds import Kind, are
-from glaim_stream.form.limits import Limits
-from glaim_stream.imputers.protocol import Imputed
-from glaim_stream.output.repair import publishable
-from glaim_stream.output.sensor_tables import SensorTable
-from glaim_stream.windows.closing import NO_WINDOW, Closed
-from glaim_stream.windows.probes import Place, Probes, age_class, places
+from glaim_stream.form import Kind, Limits, are, interpolation_at
+from glaim_stream.imputers import Imputed
+from glaim_stream.output import SensorTable, publishable
+from glaim_stream.windows import NO_WINDOW, Closed, Place, Probes, age_class, places
 
 _MOST_SCORED = 1e100  # beyond any measurement
 Ints = NDArray[np.int64]

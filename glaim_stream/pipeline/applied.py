@@ -11,13 +11,8 @@ from numpy.typing import NDArray
 
 from glaim_stream.core import metrics
 from glaim_stream.core.readings import Readings
-from glaim_stream.decode.alike import alike
-from glaim_stream.decode.dead_letters import DeadLetterCause, MoreReadings, Reject
-from glaim_stream.windows.closing import Closed
-from glaim_stream.windows.outages import Outage
-from glaim_stream.windows.partition import FeedResult
-from glaim_stream.windows.probes import Probes
-from glaim_stream.windows.sensor_health import SensorEvent
+from glaim_stream.decode import DeadLetterCause, MoreReadings, Reject, alike
+from glaim_stream.windows import Closed, FeedResult, Outage, Probes, SensorEvent
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)

@@ -11,13 +11,10 @@ import numpy as np
 
 from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import Catalogue
-from glaim_stream.form.kinds import Kind, with_directions
-from glaim_stream.form.limits import Limits
-from glaim_stream.imputers.form_expert import FormExpert
-from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
-from glaim_stream.output.sensor_tables import SensorTables
-from glaim_stream.windows.closing import Closed, concatenate
-from glaim_stream.windows.probes import Probes, joined
+from glaim_stream.form import Kind, Limits, with_directions
+from glaim_stream.imputers import FormExpert, Imputed, Imputer, Windows
+from glaim_stream.output import SensorTables
+from glaim_stream.windows import Closed, Probes, concatenate, joined
 
 
 @dataclass(frozen=True, slots=True)

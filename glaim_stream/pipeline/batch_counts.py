@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from glaim_stream.core import metrics
-from glaim_stream.decode.dead_letters import DeadLetterCause, Reject
+from glaim_stream.decode import DeadLetterCause, Reject
 from glaim_stream.pipeline.applied import Applied
 
 

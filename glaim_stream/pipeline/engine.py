@@ -19,9 +19,9 @@ from typing import TypeVar
 
 from glaim_stream.core import metrics
 from glaim_stream.core.readings import InputRecord
-from glaim_stream.decode.dead_letters import DeadLetterCause, Reject, dead_letters
-from glaim_stream.output.messages import Origin, Output
-from glaim_stream.output.quality.records import Record
+from glaim_stream.decode import DeadLetterCause, Reject, dead_letters
+from glaim_stream.output import Origin, Output
+from glaim_stream.output.quality import Record
 from glaim_stream.pipeline.applied import Applied, joined_applied
 from glaim_stream.pipeline.asking import Answer
 from glaim_stream.pipeline.batch_counts import count_applied, count_rejects
@@ -30,9 +30,7 @@ from glaim_stream.pipeline.isolation import Isolation
 from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.pipeline.restore import Restore
-from glaim_stream.windows.closing import Closed
-from glaim_stream.windows.partition import FeedResult, PartitionWindows
-from glaim_stream.windows.probes import Probes
+from glaim_stream.windows import Closed, FeedResult, PartitionWindows, Probes
 
 log = logging.getLogger(__name__)
 

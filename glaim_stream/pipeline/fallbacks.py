@@ -10,15 +10,13 @@ from collections.abc import Awaitable, Callable, Sequence
 import numpy as np
 
 from glaim_stream.core.vocabulary import Method, Status
-from glaim_stream.form.kinds import with_directions
-from glaim_stream.imputers.protocol import Windows
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.output.messages import Message
-from glaim_stream.output.records import Rows
+from glaim_stream.form import with_directions
+from glaim_stream.imputers import Interpolation, Windows
+from glaim_stream.output import Message, Rows
 from glaim_stream.pipeline.asking import Answer
 from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.closing import Closed
+from glaim_stream.windows import Closed
 
 
 async def messages_with_fallbacks(

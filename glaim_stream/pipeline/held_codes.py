@@ -13,7 +13,7 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.decode.groups import GroupIndex
+from glaim_stream.decode import GroupIndex
 
 _FEWEST = 4096  # names that are kept in any case: some 1 MB
 

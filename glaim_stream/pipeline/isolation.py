@@ -10,10 +10,10 @@ import copy
 from collections.abc import Iterator, Sequence
 
 from glaim_stream.core.readings import InputRecord
-from glaim_stream.decode.dead_letters import DeadLetterCause, Reject
+from glaim_stream.decode import DeadLetterCause, Reject
 from glaim_stream.pipeline.applied import Applied, joined_applied
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.windows import PartitionWindows
 
 
 def copy_windows(pipeline: Pipeline, windows: PartitionWindows) -> PartitionWindows:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.blend.scores import Scores
-from glaim_stream.output.quality.partition import PartitionQuality
+from glaim_stream.blend import Scores
+from glaim_stream.output.quality import PartitionQuality
 
 
 class PartitionScores(Scores):

@@ -15,17 +15,11 @@ from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.contract import Contract
 from glaim_stream.core.readings import InputRecord
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.decode.decoder import Decoder
-from glaim_stream.decode.groups import GroupIndex
-from glaim_stream.health.live import LiveHabits
-from glaim_stream.imputers.form_expert import FormExpert
-from glaim_stream.imputers.protocol import Imputer
-from glaim_stream.output.announcements import Announcement, announce
-from glaim_stream.output.health_events import announce_health
-from glaim_stream.output.messages import Message
-from glaim_stream.output.quality.partition import PartitionQuality
-from glaim_stream.output.records import Rows, encode
-from glaim_stream.output.sensor_tables import SensorTables
+from glaim_stream.decode import Decoder, GroupIndex
+from glaim_stream.health import LiveHabits
+from glaim_stream.imputers import FormExpert, Imputer
+from glaim_stream.output import Announcement, Message, Rows, SensorTables, announce, announce_health, encode
+from glaim_stream.output.quality import PartitionQuality
 from glaim_stream.pipeline.applied import Applied, joined_applied, timed, unapplied
 from glaim_stream.pipeline.asking import Answer, Asking
 from glaim_stream.pipeline.held_codes import HeldCodes
@@ -33,12 +27,7 @@ from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.row_counts import count_rows
 from glaim_stream.pipeline.settling import Settling
 from glaim_stream.pipeline.shadow import OtherVersion, Shadow
-from glaim_stream.windows.closing import Closed
-from glaim_stream.windows.history import error_steps
-from glaim_stream.windows.outages import Outage
-from glaim_stream.windows.partition import PartitionWindows
-from glaim_stream.windows.probes import FEWEST_WINDOWS, Probes
-from glaim_stream.windows.sensor_health import SensorEvent
+from glaim_stream.windows import FEWEST_WINDOWS, Closed, Outage, PartitionWindows, Probes, SensorEvent, error_steps
 
 Ints = NDArray[np.int64] | NDArray[np.int32]
 Doubles = NDArray[np.float64]

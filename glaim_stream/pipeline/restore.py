@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from glaim_stream.core.readings import InputRecord
-from glaim_stream.windows.partition import PartitionWindows
-from glaim_stream.windows.probes import Probes
+from glaim_stream.windows import PartitionWindows, Probes
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.blend.scores import Expert
+from glaim_stream.blend import Expert
 from glaim_stream.core import metrics
 from glaim_stream.core.vocabulary import GAP_AGE_NAMES, GAP_AGES, Method, Status
-from glaim_stream.output.records import Rows
+from glaim_stream.output import Rows
 from glaim_stream.pipeline.answers import HoleAnswers
-from glaim_stream.windows.probes import Place
+from glaim_stream.windows import Place
 
 WITHHELD = {
     "gap": (Status.BAD_NO_COMMUNICATION, Status.BAD_NO_DATA, Status.BAD_SENSOR_FAILURE),

@@ -9,15 +9,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.blend.mixture import blend
-from glaim_stream.blend.scores import Answers
+from glaim_stream.blend import Answers, blend
 from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.output.quality.partition import PartitionQuality
-from glaim_stream.output.records import Rows
-from glaim_stream.output.repair import publishable, repair
-from glaim_stream.output.sensor_tables import SensorTables
+from glaim_stream.output import Rows, SensorTables, publishable, repair
+from glaim_stream.output.quality import PartitionQuality
 from glaim_stream.pipeline.accuracy import asked, count_accuracy, count_stretch, hidden_cells
 from glaim_stream.pipeline.adapted import adapted, latest
 from glaim_stream.pipeline.answers import HoleAnswers, blended, form_deviation, hole_answers, holes_of, probe_answers
@@ -25,7 +22,7 @@ from glaim_stream.pipeline.asking import Answer
 from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.row_counts import count_weights
 from glaim_stream.pipeline.shadow import Shadow
-from glaim_stream.windows.upgrades import Upgrades
+from glaim_stream.windows import Upgrades
 
 Doubles = NDArray[np.float64]
 

@@ -15,18 +15,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.blend.scores import Expert
+from glaim_stream.blend import Expert
 from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.errors import ImputerError, WindowShapeError
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.form.kinds import Kind
-from glaim_stream.form.limits import Limits
-from glaim_stream.imputers.protocol import Imputed, Windows
-from glaim_stream.output.sensor_tables import SensorTables
+from glaim_stream.form import Kind, Limits
+from glaim_stream.imputers import Imputed, Windows
+from glaim_stream.output import SensorTables
 from glaim_stream.pipeline.answers import probe_answers
 from glaim_stream.pipeline.asking import Answer
-from glaim_stream.windows.probes import Place, Probes
+from glaim_stream.windows import Place, Probes
 
 log = logging.getLogger(__name__)
 

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.blend.reach import levels
-from glaim_stream.blend.scores import Expert
-from glaim_stream.output.repair import BAND, residuals_at
-from glaim_stream.output.sensor_tables import SensorTable
+from glaim_stream.blend import Expert, levels
+from glaim_stream.output import BAND, SensorTable, residuals_at
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]

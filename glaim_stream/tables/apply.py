@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import SettingsError
-from glaim_stream.form.form import LARGEST
+from glaim_stream.form import LARGEST
 from glaim_stream.tables.bands import bands
 from glaim_stream.tables.choice import choose
 from glaim_stream.tables.fitted import Fitted

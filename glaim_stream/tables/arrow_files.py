@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import SettingsError
-from glaim_stream.files.kinds import is_number, is_text
+from glaim_stream.files import is_number, is_text
 from glaim_stream.tables.columns import FilledColumn, NewRows, beside
 
 _WIDTH = {8: 2**7, 16: 2**15, 32: 2**31, 64: 2**63}

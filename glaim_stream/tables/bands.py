@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.form.kind_bands import by_kind
-from glaim_stream.form.limits import Limits
+from glaim_stream.form import Limits, by_kind
 from glaim_stream.tables import meters
 from glaim_stream.tables.choice import Choice
 from glaim_stream.tables.fitted import Fitted

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.files.grid import Grid
-from glaim_stream.files.series import SHORTEST_MONTH_MS, Cells, ReadingColumn, Series, by_code, series_of
-from glaim_stream.files.uneven import Uneven
-from glaim_stream.form.form import ClosedForm
+from glaim_stream.files import SHORTEST_MONTH_MS, Cells, Grid, ReadingColumn, Series, Uneven, by_code, series_of
+from glaim_stream.form import ClosedForm
 from glaim_stream.tables.columns import FilledColumn
 from glaim_stream.tables.fill import Group, Result, fill_groups
 from glaim_stream.tables.groups import Progress, Trainer

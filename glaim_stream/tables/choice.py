@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.form.kinds import Kind, are
+from glaim_stream.form import Kind, are
 from glaim_stream.tables.far_cells import better_by_line
 from glaim_stream.tables.fitted import Fitted
 from glaim_stream.tables.holes import Holes

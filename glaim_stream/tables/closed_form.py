@@ -8,10 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import ModelError
-from glaim_stream.form.fit import fit, refused_if_unsolvable
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.form.phase import DAY_MS, phase_for
-from glaim_stream.form.report import Report
+from glaim_stream.form import DAY_MS, ClosedForm, Report, fit, phase_for, refused_if_unsolvable
 from glaim_stream.tables.groups import Group
 
 Doubles = NDArray[np.float64]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from glaim_stream.form.form import ClosedForm
+from glaim_stream.form import ClosedForm
 from glaim_stream.tables.apply import apply
 from glaim_stream.tables.fit import fit
 from glaim_stream.tables.groups import FilledGroup, Group, Progress, Result, Trainer

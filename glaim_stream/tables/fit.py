@@ -16,11 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import ModelError, SettingsError, listed
-from glaim_stream.form.baselines import nearest
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.form.kinds import Kind, are, differences
-from glaim_stream.form.limits import Limits, limits_of, range_of
-from glaim_stream.form.report import Report
+from glaim_stream.form import ClosedForm, Kind, Limits, Report, are, differences, limits_of, nearest, range_of
 from glaim_stream.tables.closed_form import fit_form, spread_of
 from glaim_stream.tables.clusters import clusters_of
 from glaim_stream.tables.fitted import Fitted, kinds_of

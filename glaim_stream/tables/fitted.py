@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.vocabulary import METHODS, Method
-from glaim_stream.form.kinds import Kind, are
-from glaim_stream.form.limits import Limits
-from glaim_stream.form.report import Report
+from glaim_stream.form import Kind, Limits, Report, are
 from glaim_stream.tables.central import answers_of_all
 from glaim_stream.tables.groups import Form
 from glaim_stream.tables.long_gaps import LongGaps

@@ -9,10 +9,8 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.form.form import LARGEST, ClosedForm
-from glaim_stream.form.kinds import Kind
-from glaim_stream.form.report import Report
-from glaim_stream.health.doubtful_series import doubtful_cells
+from glaim_stream.form import LARGEST, ClosedForm, Kind, Report
+from glaim_stream.health import doubtful_cells
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]

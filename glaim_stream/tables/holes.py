@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.form.baselines import nearest
+from glaim_stream.form import nearest
 from glaim_stream.tables.groups import Group, usable
 from glaim_stream.tables.lines import gap_lengths
 from glaim_stream.tables.long_gaps import LONGEST_GAP, LongGaps

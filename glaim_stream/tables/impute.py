@@ -13,7 +13,7 @@ from typing import Any
 
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.times import text_of_ms, zone_of
-from glaim_stream.files.stray_rows import counted
+from glaim_stream.files import counted
 from glaim_stream.tables.apply import apply
 from glaim_stream.tables.fit import fit
 from glaim_stream.tables.fitted import Fitted

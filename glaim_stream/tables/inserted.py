@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import SettingsError
-from glaim_stream.files.form import duration
-from glaim_stream.files.series import Cells, Series
+from glaim_stream.files import Cells, Series, duration
 from glaim_stream.tables.cells import Outcome
 from glaim_stream.tables.columns import NewRows
 

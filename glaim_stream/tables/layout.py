@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 from glaim_stream.core.errors import listed
 from glaim_stream.core.times import NO_TIME
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.files.clocks import have_own_clocks
-from glaim_stream.files.grid import Grid, step_of
-from glaim_stream.files.stray_rows import stray_rows
+from glaim_stream.files import Grid, have_own_clocks, step_of, stray_rows
 from glaim_stream.tables.errors import TableError, TableTypeError
 from glaim_stream.tables.frame import Fill, Frame, Times, require_unique
 from glaim_stream.tables.groups import FilledGroup, Group

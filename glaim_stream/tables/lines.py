@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.form.baselines import distances
-from glaim_stream.form.kinds import Kind, are, resets, simple_value
+from glaim_stream.form import Kind, are, distances, resets, simple_value
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.form.baselines import nearest
-from glaim_stream.form.limits import Limits
+from glaim_stream.form import Limits, nearest
 from glaim_stream.tables.central import answers_of_all
 from glaim_stream.tables.groups import Form, Group
 from glaim_stream.tables.lines import gap_lengths

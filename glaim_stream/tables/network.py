@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.contract import Contract, read_contract
 from glaim_stream.core.errors import ModelError
-from glaim_stream.form.kinds import Kind
+from glaim_stream.form import Kind
+from glaim_stream.imputers import Windows
 from glaim_stream.imputers.local import LocalImputer
-from glaim_stream.imputers.protocol import Windows
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]

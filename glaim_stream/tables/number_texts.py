@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.files.form import NumberForm
+from glaim_stream.files import NumberForm
 from glaim_stream.tables.decimals import Style, style_of
 
 Ints = NDArray[np.int64]

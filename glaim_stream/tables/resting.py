@@ -15,8 +15,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.form.baselines import last_value
-from glaim_stream.form.kinds import Kind, differences
+from glaim_stream.form import Kind, differences, last_value
 from glaim_stream.tables.fitted import Fitted
 from glaim_stream.tables.lines import lines
 

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 
 from glaim_stream.core.errors import ModelError
-from glaim_stream.form import artefact
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.form.limits import Limits
+from glaim_stream.form import ClosedForm, Limits, artefact
 from glaim_stream.tables.errors import TableError
 from glaim_stream.tables.fitted import Fitted
 from glaim_stream.tables.long_gaps import LongGaps

@@ -9,9 +9,7 @@ import numpy as np
 from glaim_stream.core.errors import listed
 from glaim_stream.core.times import NO_TIME
 from glaim_stream.core.vocabulary import METHODS, Method
-from glaim_stream.files.form import FileForm
-from glaim_stream.files.series import Cells, Series
-from glaim_stream.files.stray_rows import StrayRows
+from glaim_stream.files import Cells, FileForm, Series, StrayRows
 from glaim_stream.tables.cells import Outcome
 from glaim_stream.tables.long_gaps import LONGEST_GAP
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.form.kinds import Kind
+from glaim_stream.form import Kind
 
 Doubles = NDArray[np.float64]
 

@@ -17,10 +17,8 @@ import pyarrow.compute as pc
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.times import NO_TIME, zone_of
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.files.form import FileForm, NumberForm, Reading
-from glaim_stream.files.read import read
-from glaim_stream.files.series import Cells, Ints, ReadingColumn
-from glaim_stream.files.series import cells_of as cells_of_reading
+from glaim_stream.files import Cells, FileForm, Ints, NumberForm, Reading, ReadingColumn, read
+from glaim_stream.files import cells_of as cells_of_reading
 from glaim_stream.tables.arrow_files import ArrowTable
 from glaim_stream.tables.cells import Outcome
 from glaim_stream.tables.columns import FilledColumn, NewRows, beside

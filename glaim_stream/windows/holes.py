@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.vocabulary import FINAL, PROVISIONAL
-from glaim_stream.health.plausibility import Plausibility
+from glaim_stream.health import Plausibility
 from glaim_stream.windows.cadence import SlowSensors
 from glaim_stream.windows.rings import Rings
 

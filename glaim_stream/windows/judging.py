@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.health.plausibility import Plausibility
+from glaim_stream.health import Plausibility
 from glaim_stream.windows.closing import NO_WINDOW, Closed
 from glaim_stream.windows.holes import ROWS_AT_A_TIME, LookBack, in_parts, values_of
 from glaim_stream.windows.rings import Rings

@@ -12,8 +12,7 @@ from glaim_stream.core.angles import are_circles
 from glaim_stream.core.budget import DEFAULT
 from glaim_stream.core.catalogue import Model
 from glaim_stream.core.readings import Readings
-from glaim_stream.health.live import FEWEST_JUDGED_STEPS, LiveHabits
-from glaim_stream.health.plausibility import Plausibility, Range
+from glaim_stream.health import FEWEST_JUDGED_STEPS, LiveHabits, Plausibility, Range
 from glaim_stream.windows.cadence import SlowSensors
 from glaim_stream.windows.clock import ClosingOffsets
 from glaim_stream.windows.closing import Closed, close_step, concatenate, correct

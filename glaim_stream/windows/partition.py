@@ -21,8 +21,7 @@ from glaim_stream.core.budget import DEFAULT
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.readings import Readings, no_readings
 from glaim_stream.core.stamps import Stamps, bound_ms
-from glaim_stream.health.live import LiveHabits
-from glaim_stream.health.plausibility import Range
+from glaim_stream.health import LiveHabits, Range
 from glaim_stream.windows.clock import NEVER_MS, EventClock, limit_skew
 from glaim_stream.windows.clock_closes import ClockClose, ClockCloses
 from glaim_stream.windows.closing import Closed

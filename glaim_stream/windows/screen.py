@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.health.plausibility import FEWEST_READINGS, Plausibility, screen_of
+from glaim_stream.health import FEWEST_READINGS, Plausibility, screen_of
 from glaim_stream.windows.holes import LookBack
 from glaim_stream.windows.rings import Rings, RowArray
 

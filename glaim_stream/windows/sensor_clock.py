@@ -11,10 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.health import statistics
-from glaim_stream.health.estimates import BLOCK
-from glaim_stream.health.live import WINDOW_BLOCKS, Found, LiveHabits
-from glaim_stream.health.series import Series, of_whole, whole
+from glaim_stream.health import BLOCK, WINDOW_BLOCKS, Found, LiveHabits, Series, of_whole, statistics, whole
 from glaim_stream.windows.rings import Rings, RowArray
 
 Ints = NDArray[np.int64]

@@ -14,10 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.health import drift
-from glaim_stream.health.estimates import BLOCK, FEWEST
-from glaim_stream.health.live import Found, LiveHabits
-from glaim_stream.health.series import of_whole, whole
+from glaim_stream.health import BLOCK, FEWEST, Found, LiveHabits, drift, of_whole, whole
 from glaim_stream.windows.rings import Rings, RowArray
 
 Doubles = NDArray[np.float64]

@@ -19,11 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.health import live, runs
-from glaim_stream.health.detect import QUIET
-from glaim_stream.health.estimates import BLOCK
-from glaim_stream.health.events import Fault
-from glaim_stream.health.live import DETECTORS, Found, LiveHabits
+from glaim_stream.health import BLOCK, DETECTORS, QUIET, Fault, Found, LiveHabits, live, runs
 from glaim_stream.windows.holes import LookBack, Rules
 from glaim_stream.windows.rings import Rings, RowArray
 from glaim_stream.windows.sensor_clock import ClockTracker

@@ -17,13 +17,15 @@ from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.errors import ContractError, ImputerError
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.left_open import end_open_transactions
-from glaim_stream.kafka.publish import KafkaPublisher
-from glaim_stream.kafka.quality import quality_records
-from glaim_stream.kafka.transactions import TransactionalPublisher
-from glaim_stream.kafka.unreadable import read_every_record
-from glaim_stream.output.quality.kept import KeptKeys
-from glaim_stream.page.page import Page
+from glaim_stream.kafka import (
+    KafkaPublisher,
+    TransactionalPublisher,
+    end_open_transactions,
+    quality_records,
+    read_every_record,
+)
+from glaim_stream.output.quality import KeptKeys
+from glaim_stream.page import Page
 from glaim_stream.worker.batches import Batch, BatchSchema
 from glaim_stream.worker.expiry import show_expiry
 from glaim_stream.worker.faust_connection import faust_broker, faust_credentials, faust_send

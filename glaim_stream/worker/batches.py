@@ -9,8 +9,7 @@ from typing import Any
 from faust.serializers.schemas import Schema
 from faust.types import Message
 
-from glaim_stream.kafka.offsets import Delivery
-from glaim_stream.kafka.wire import Record
+from glaim_stream.kafka import Delivery, Record
 
 MAX_BATCH_BYTES = 2 * 1024**2  # 20,000 single readings in JSON are 1.7 MB: a full poll of them is not split
 

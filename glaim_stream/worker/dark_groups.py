@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from glaim_stream.windows.outages import Outage
+from glaim_stream.windows import Outage
 
 FORGET_MS = 7 * 86_400_000
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from glaim_stream.core import metrics
-from glaim_stream.output.messages import Output
+from glaim_stream.output import Output
 
 LEAST_OVERDUE_S = 60.0  # longer than Triton's deadline, the next rungs and a repeated send take together
 

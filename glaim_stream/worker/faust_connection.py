@@ -9,9 +9,7 @@ import faust
 from faust.exceptions import NotReady, ProducerSendError
 
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.connection import kafka_options
-from glaim_stream.kafka.partitions import require_partition
-from glaim_stream.kafka.send import Headers, Send, send_errors
+from glaim_stream.kafka import Headers, Send, kafka_options, require_partition, send_errors
 
 _FAUST_ERRORS = (ProducerSendError, NotReady)  # not ready: the app is stopping
 

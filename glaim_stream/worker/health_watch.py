@@ -12,8 +12,7 @@ from faust.types import TP
 
 from glaim_stream.core import metrics
 from glaim_stream.core.contract import Contract
-from glaim_stream.imputers.first_answer import first_answers
-from glaim_stream.imputers.protocol import Rung
+from glaim_stream.imputers import Rung, first_answers
 from glaim_stream.worker.health import Health, PartitionState
 from glaim_stream.worker.partition import PartitionWorker
 

@@ -9,9 +9,7 @@ from pathlib import Path
 
 from glaim_stream.core import metrics
 from glaim_stream.core.errors import ModelError
-from glaim_stream.models.hold import HOLD_FILE, held
-from glaim_stream.models.local import withdrawn
-from glaim_stream.models.store import open_store
+from glaim_stream.models import HOLD_FILE, held, open_store, withdrawn
 
 log = logging.getLogger(__name__)
 

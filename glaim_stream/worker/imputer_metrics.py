@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from glaim_stream.core import metrics
-from glaim_stream.imputers.breaker import State
+from glaim_stream.imputers import State
 
 
 def count_failure(rung: str, model: str) -> None:

@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from glaim_stream.core import metrics
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.connection import consumer_options
+from glaim_stream.kafka import consumer_options
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from pydantic import SecretStr
 from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import Catalogue, Model
 from glaim_stream.core.settings import Settings
-from glaim_stream.models.form_folders import can_write, form_folder
+from glaim_stream.models import can_write, form_folder
 
 log = logging.getLogger(__name__)
 

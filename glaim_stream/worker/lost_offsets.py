@@ -17,10 +17,8 @@ from glaim_stream.core import metrics
 from glaim_stream.core.errors import SendError
 from glaim_stream.core.retry import pauses_s
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.connection import consumer_options
-from glaim_stream.kafka.losses import Loss, lost_range
-from glaim_stream.kafka.send import Send
-from glaim_stream.output.announcements import DOCUMENT_TYPE
+from glaim_stream.kafka import Loss, Send, consumer_options, lost_range
+from glaim_stream.output import DOCUMENT_TYPE
 
 log = logging.getLogger(__name__)
 

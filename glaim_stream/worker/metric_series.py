@@ -14,12 +14,12 @@ from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.contract import Contract
 from glaim_stream.core.vocabulary import GAP_AGE_NAMES, Method
-from glaim_stream.decode.dead_letters import DeadLetterCause
-from glaim_stream.health.live import DETECTORS
-from glaim_stream.imputers.breaker import State
-from glaim_stream.output.quality.cells import Source
-from glaim_stream.pipeline.row_counts import WITHHELD
-from glaim_stream.windows.probes import Place
+from glaim_stream.decode import DeadLetterCause
+from glaim_stream.health import DETECTORS
+from glaim_stream.imputers import State
+from glaim_stream.output.quality import Source
+from glaim_stream.pipeline import WITHHELD
+from glaim_stream.windows import Place
 
 EXPERTS = ("model", "baseline")  # the series of a closed form begin with its first answer
 

@@ -6,9 +6,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from glaim_stream.kafka.offsets import Commit
-from glaim_stream.kafka.transactions import TransactionalPublisher
-from glaim_stream.output.messages import Output, Publisher
+from glaim_stream.kafka import Commit, TransactionalPublisher
+from glaim_stream.output import Output, Publisher
 
 log = logging.getLogger(__name__)
 

@@ -18,14 +18,11 @@ from glaim_stream.core.readings import InputRecord
 from glaim_stream.core.retry import pauses_s
 from glaim_stream.core.stamps import ticks_text
 from glaim_stream.core.times import steady_ms
-from glaim_stream.health.live import DETECTORS
-from glaim_stream.kafka.offsets import Commit, Delivery
-from glaim_stream.output.messages import Output
-from glaim_stream.pipeline.engine import PartitionEngine, Pending
-from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.clock import NEVER_MS
-from glaim_stream.windows.partition import PartitionWindows
-from glaim_stream.windows.states import holed_groups
+from glaim_stream.health import DETECTORS
+from glaim_stream.kafka import Commit, Delivery
+from glaim_stream.output import Output
+from glaim_stream.pipeline import PartitionEngine, Pending, Pipeline
+from glaim_stream.windows import NEVER_MS, PartitionWindows, holed_groups
 from glaim_stream.worker.dark_groups import DarkGroups
 from glaim_stream.worker.due_rows import DueRows
 from glaim_stream.worker.outlet import Outlet

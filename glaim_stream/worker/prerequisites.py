@@ -13,9 +13,8 @@ from glaim_stream.build import missing_contracts
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.errors import BrokerUnready, listed
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.topics import ensure_topics
-from glaim_stream.operate.check.broker import require_rights
-from glaim_stream.operate.check.transactions import require_transactions
+from glaim_stream.kafka import ensure_topics
+from glaim_stream.operate.check import require_rights, require_transactions
 from glaim_stream.worker.health import Health
 from glaim_stream.worker.waiting import wait_until
 

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 from glaim_stream.core.retry import pauses_s
-from glaim_stream.output.messages import Output
-from glaim_stream.output.quality.kept import KeptKeys
+from glaim_stream.output import Output
+from glaim_stream.output.quality import KeptKeys
 
 log = logging.getLogger(__name__)
 

@@ -16,11 +16,14 @@ from aiokafka.structs import OffsetAndMetadata
 from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.commits import read_commit
-from glaim_stream.kafka.connection import consumer_options
-from glaim_stream.kafka.offsets import commit_from_metadata, rebuild_from_metadata
-from glaim_stream.kafka.unreadable import read_every_record
-from glaim_stream.windows.history import history_ms
+from glaim_stream.kafka import (
+    commit_from_metadata,
+    consumer_options,
+    read_commit,
+    read_every_record,
+    rebuild_from_metadata,
+)
+from glaim_stream.windows import history_ms
 from glaim_stream.worker.restore import Apply, Rebuilder, Recall
 
 log = logging.getLogger(__name__)

@@ -13,14 +13,9 @@ from glaim_stream.core import metrics
 from glaim_stream.core.readings import InputRecord
 from glaim_stream.core.retry import pauses_s
 from glaim_stream.core.stamps import ticks_of
-from glaim_stream.kafka.offsets import Commit
-from glaim_stream.pipeline.applied import Applied
-from glaim_stream.pipeline.isolation import Isolation
-from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.pipeline.restore import Restore, Restored
-from glaim_stream.windows.clock_closes import ClockClose
-from glaim_stream.windows.partition import PartitionWindows
-from glaim_stream.windows.probes import Probes, newest_steps
+from glaim_stream.kafka import Commit
+from glaim_stream.pipeline import Applied, Isolation, Pipeline, Restore, Restored
+from glaim_stream.windows import ClockClose, PartitionWindows, Probes, newest_steps
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ import faust
 from glaim_stream.core.catalogue import read_catalogue
 from glaim_stream.core.settings import Settings, read_settings
 from glaim_stream.core.tls import METRICS, watched_tls
-from glaim_stream.operate.check.broker import notable_topics
-from glaim_stream.page.page import page_of
-from glaim_stream.windows.history import history_ms
+from glaim_stream.operate.check import notable_topics
+from glaim_stream.page import page_of
+from glaim_stream.windows import history_ms
 from glaim_stream.worker.app import create_app
 from glaim_stream.worker.health import Health
 from glaim_stream.worker.health_pages import serve_pages

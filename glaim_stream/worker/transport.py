@@ -29,9 +29,7 @@ from faust.types import TP, Message
 from faust.types.tuples import ConsumerMessage
 from mode.utils.futures import notify
 
-from glaim_stream.kafka.connection import ISOLATION_LEVEL
-from glaim_stream.kafka.offsets import OffsetLedger
-from glaim_stream.kafka.wire import Record
+from glaim_stream.kafka import ISOLATION_LEVEL, OffsetLedger, Record
 from glaim_stream.worker.batches import Batch, bounded
 from glaim_stream.worker.lost_offsets import Gaps
 

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from glaim_stream.core.readings import InputRecord
-from glaim_stream.kafka.offsets import Commit, Delivery
-from glaim_stream.output.messages import Output
-from glaim_stream.pipeline.engine import Pending
+from glaim_stream.kafka import Commit, Delivery
+from glaim_stream.output import Output
+from glaim_stream.pipeline import Pending
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.health import LASTS, Rules, inject
-from glaim_stream.health.detect import MEMORY
-from glaim_stream.health.series import Series
+from glaim_stream.health import MEMORY, Series
 
 SENSORS = 9
 FAULTS = ("frozen", "limit", "spiking", "drift", "chatter", "clock", "silent", "outage", "missingness", "shift")

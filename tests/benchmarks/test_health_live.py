@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.health_live import LOOK_BACK, found_live
-from glaim_stream.health.events import Event, Fault
-from glaim_stream.health.series import Series
+from glaim_stream.health import Event, Fault, Series
 from tests.health.plant import LEARNED, habits, place, plant, step_of
 
 START = LOOK_BACK + 40

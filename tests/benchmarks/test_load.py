@@ -9,9 +9,8 @@ import yaml
 
 from benchmarks.load import Load, Shape
 from glaim_stream.core.catalogue import parse_catalogue
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import LastValue
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.imputers import Ladder, LastValue
+from glaim_stream.pipeline import Pipeline
 from tests.support import Record
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.long_gaps import Truth, measure, summary
-from glaim_stream.tables.fill import Group
+from glaim_stream.tables import Group
 from tests.tables.test_fill import series
 
 

@@ -7,7 +7,7 @@ import json
 import numpy as np
 
 from benchmarks.plausibility import records, streams
-from glaim_stream.feed.sources import plant_source
+from glaim_stream.feed import plant_source
 
 
 def test_spikes_are_one_in_a_hundred_and_of_ten_to_a_million_deviations() -> None:

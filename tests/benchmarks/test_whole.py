@@ -12,9 +12,8 @@ from benchmarks.left_out import Estimates, common, estimates, mean_error
 from benchmarks.load import FIRST_STEP_MS
 from benchmarks.whole import PlantLoad
 from glaim_stream.core.catalogue import parse_catalogue
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import LastValue
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.imputers import Ladder, LastValue
+from glaim_stream.pipeline import Pipeline
 from tests.support import Record
 
 NOW_MS = 1_800_000_000_000

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from glaim_stream.blend.experts import Experts
-from glaim_stream.windows.history import HORIZON
+from glaim_stream.windows import HORIZON
 from tests.blend.oracle import Error, Key, Oracle
 
 NAN = float("nan")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.blend.experts import Experts
 from glaim_stream.blend.hedge import BLOCK, Hedge, awake_weights, published
-from glaim_stream.windows.history import HORIZON
+from glaim_stream.windows import HORIZON
 
 Doubles = NDArray[np.float64]
 Random = np.random.Generator

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.blend.leader import mixtures
 from glaim_stream.blend.reach import AGE_COVERAGE, BLOCK, HORIZON, LEAST, LEVELS, MOST, SIZES, Reach, Scored, levels
-from glaim_stream.windows.history import HORIZON as STEPS
+from glaim_stream.windows import HORIZON as STEPS
 
 Doubles = NDArray[np.float64]
 SENSORS, LEVEL = 3, 4

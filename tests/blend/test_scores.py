@@ -14,14 +14,10 @@ from prometheus_client import REGISTRY
 
 from glaim_stream.blend.mixture import blend
 from glaim_stream.blend.scores import Answers, Expert, ModelScores, Scores
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.output.records import METHODS, Method, Rows
-from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.history import HORIZON
-from glaim_stream.windows.partition import PartitionWindows
-from glaim_stream.windows.probes import AGES, Place, Probes, newest_steps
+from glaim_stream.imputers import Imputed, Imputer, Interpolation, Ladder, Windows
+from glaim_stream.output import METHODS, Method, Rows
+from glaim_stream.pipeline import Pipeline
+from glaim_stream.windows import AGES, HORIZON, PartitionWindows, Place, Probes, newest_steps
 from tests.support import Neighbours, Record, catalogue, contract, json_record
 
 NOW_MS = 10**9

@@ -18,11 +18,10 @@ from typing import Any
 from deploy.demo.topic import read_topic
 from deploy.ports import LOOPBACK, choose_port
 from glaim_stream.core.settings import Settings
-from glaim_stream.feed.produce import produce
-from glaim_stream.feed.sources import Source
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.feed import Source, produce
+from glaim_stream.kafka import ensure_topics
 from glaim_stream.operate.audit import AuditReport, Request, audit
-from glaim_stream.output.records import read_rows
+from glaim_stream.output import read_rows
 from tests.chaos.stream import Row, Sent, recomputed, rows_of, send_steadily
 from tests.integration.worker_process import WorkerProcess, wait_until_committed
 

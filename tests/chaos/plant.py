@@ -13,10 +13,9 @@ from kafka.consumer.fetcher import ConsumerRecord
 from deploy.cache import CHECKOUT
 from glaim_stream.build import create_pipeline
 from glaim_stream.core.settings import Settings
-from glaim_stream.feed.dropouts import hide
+from glaim_stream.feed import hide, plant_source
 from glaim_stream.feed.plant import STEP_MS, STEPS_PER_DAY
-from glaim_stream.feed.sources import plant_source
-from glaim_stream.output.records import read_rows
+from glaim_stream.output import read_rows
 from tests.chaos.stream import Key, Sent
 
 LATENESS_S = 120

@@ -11,10 +11,9 @@ from kafka import KafkaProducer
 
 from glaim_stream.core.catalogue import read_catalogue
 from glaim_stream.core.settings import Settings
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.output.records import read_rows
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.imputers import Interpolation, Ladder
+from glaim_stream.output import read_rows
+from glaim_stream.pipeline import Pipeline
 
 STEP_MS = 60_000
 START_MS = 1_700_000_000_000 // STEP_MS * STEP_MS

@@ -12,9 +12,7 @@ from aiokafka import AIOKafkaProducer
 
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.connection import kafka_options
-from glaim_stream.kafka.topics import ensure_topics
-from glaim_stream.kafka.transactions import transactional_id
+from glaim_stream.kafka import ensure_topics, kafka_options, transactional_id
 from tests.chaos.conftest import MakeScenario
 from tests.chaos.harness import is_up, wait_for
 from tests.chaos.stream import messages

@@ -10,7 +10,7 @@ from kafka import KafkaProducer
 
 from deploy.demo.topic import read_topic
 from deploy.kafka import QUICK_START, LocalKafka
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.kafka import ensure_topics
 from tests.chaos.conftest import MakeScenario
 from tests.chaos.stream import messages
 

@@ -15,8 +15,9 @@ from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.core.contract import FORM_FILE
 from glaim_stream.core.trust import Trust
-from glaim_stream.models.form_manifest import FORM_MANIFEST, read_sealed_form
-from glaim_stream.output.records import read_rows
+from glaim_stream.models import read_sealed_form
+from glaim_stream.models.form_manifest import FORM_MANIFEST
+from glaim_stream.output import read_rows
 from tests.chaos.conftest import MakeScenario
 from tests.chaos.harness import Scenario, wait_for
 from tests.chaos.stream import GROUPS, messages, send_steadily

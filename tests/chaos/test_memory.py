@@ -13,8 +13,7 @@ import pytest
 
 from deploy.kafka import ExternalKafka, LocalKafka
 from deploy.triton import LocalTriton
-from glaim_stream.feed.dropouts import hide
-from glaim_stream.feed.sources import plant_source
+from glaim_stream.feed import hide, plant_source
 from tests.chaos.conftest import MakeScenario, port_of
 from tests.chaos.harness import TIMEOUT_S
 from tests.chaos.proxy import Proxy

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from deploy.kafka import ExternalKafka, LocalKafka
-from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
+from glaim_stream.decode import ARROW_CONTENT_TYPE
 from tests.chaos.conftest import MakeScenario
 from tests.chaos.stream import START_MS, STEP_MS, Message, messages
 

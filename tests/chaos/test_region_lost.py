@@ -16,7 +16,7 @@ from deploy.demo.topic import read_topic
 from deploy.kafka import QUICK_START, LocalKafka
 from deploy.mirror import LocalMirror
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.kafka import ensure_topics
 from glaim_stream.operate.audit import Request, audit
 from tests.chaos.conftest import MakeScenario
 from tests.chaos.harness import Scenario, wait_for

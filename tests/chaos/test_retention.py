@@ -8,8 +8,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.losses import Loss, read_losses
-from glaim_stream.kafka.offsets import rebuild_from_metadata
+from glaim_stream.kafka import Loss, read_losses, rebuild_from_metadata
 from glaim_stream.operate.audit import Request, audit
 from tests.chaos.conftest import MakeScenario
 from tests.chaos.harness import wait_for

@@ -14,7 +14,7 @@ import pytest
 from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka
 from deploy.runner import LocalServer
 from deploy.triton import LocalTriton
-from glaim_stream.feed.sources import plant_source
+from glaim_stream.feed import plant_source
 from tests.chaos.conftest import MakeScenario
 from tests.chaos.harness import wait_for
 from tests.chaos.stream import messages

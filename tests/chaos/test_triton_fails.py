@@ -14,8 +14,7 @@ from deploy.cache import CHECKOUT
 from deploy.kafka import ExternalKafka, LocalKafka
 from deploy.triton import LocalTriton
 from deploy.triton_install import unsupported_reason
-from glaim_stream.feed.dropouts import hide
-from glaim_stream.feed.sources import Source, plant_source
+from glaim_stream.feed import Source, hide, plant_source
 from tests.chaos.conftest import MakeScenario, port_of
 from tests.chaos.harness import Scenario, wait_for
 from tests.chaos.proxy import Proxy

@@ -11,7 +11,7 @@ import pytest
 from deploy.cache import CHECKOUT
 from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
-from glaim_stream.kafka.offsets import rebuild_from_metadata
+from glaim_stream.kafka import rebuild_from_metadata
 from tests.chaos.conftest import MakeScenario
 from tests.chaos.harness import wait_for
 from tests.chaos.plant import every_column, plant_messages, steady_plant, uninterrupted

@@ -14,7 +14,7 @@ import pytest
 from glaim_stream.commands.exit_codes import EXIT_CODES
 from glaim_stream.core.settings import Settings
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.output.records import SCHEMA
+from glaim_stream.output import SCHEMA
 from tests.command_line import call
 
 ROOT = Path(__file__).parents[2]

@@ -14,9 +14,9 @@ import pytest
 from glaim_stream.commands.explained_text import Cell, text_lines
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.feed.plant import simulate
-from glaim_stream.form.fit import fit
-from glaim_stream.operate.explain.estimates import Estimate
-from glaim_stream.operate.explain.explained import UNADAPTED, Explained, Row
+from glaim_stream.form import fit
+from glaim_stream.operate.explain import Estimate, Explained, Row
+from glaim_stream.operate.explain.explained import UNADAPTED
 from glaim_stream.operate.explain.parts import Part, Parts
 from tests.command_line import call
 from tests.support import catalogue

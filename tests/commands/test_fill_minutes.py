@@ -14,7 +14,7 @@ import pytest
 
 from glaim_stream.commands import train_process
 from glaim_stream.core.errors import SettingsError
-from glaim_stream.tables.groups import Group
+from glaim_stream.tables import Group
 from tests.command_line import call
 
 

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from glaim_stream.feed.plant import simulate
-from glaim_stream.form.form import ClosedForm
+from glaim_stream.form import ClosedForm
+from glaim_stream.output import RowFile
 from glaim_stream.output.records import PLAIN_SCHEMA
-from glaim_stream.output.row_files import RowFile
 from tests.command_line import call
 
 PLANT = simulate(0.25, groups=2, seed=5)

@@ -14,9 +14,9 @@ import pytest
 
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.vocabulary import Status
-from glaim_stream.kafka.tail import Filter
-from glaim_stream.output.records import PLAIN_SCHEMA, newest_revisions
-from glaim_stream.output.row_files import RowFile
+from glaim_stream.kafka import Filter
+from glaim_stream.output import RowFile, newest_revisions
+from glaim_stream.output.records import PLAIN_SCHEMA
 from tests.command_line import call
 
 CATALOGUE = """

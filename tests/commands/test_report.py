@@ -13,7 +13,7 @@ import pytest
 
 from glaim_stream.commands.report_text import show
 from tests.command_line import call
-from tests.operate.completeness.test_page import made
+from tests.operate.completeness.test_pages import made
 
 LINES = ["time,pump,flow,temp"] + [
     f"2026-03-{29 + hour // 24:02}T{hour % 24:02}:00:00Z,p{pump},{hour % 7}.5,{'' if 5 <= hour < 9 and pump else 20.5}"

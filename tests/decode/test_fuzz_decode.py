@@ -16,12 +16,11 @@ from glaim_stream.core.readings import Readings
 from glaim_stream.decode.dead_letters import DeadLetterCause, Reject, dead_letters
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.imputers import Interpolation, Ladder
 from glaim_stream.operate.dlq.description import value_text
 from glaim_stream.operate.dlq.letters import read_letter
 from glaim_stream.operate.dlq.subset import keep_readings
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.pipeline import Pipeline
 from tests.fuzzing import NOW_MS, records
 from tests.support import Record, catalogue
 

@@ -12,10 +12,11 @@ from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
 from glaim_stream.decode.dead_letters import DeadLetterCause, dead_letters
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
-from glaim_stream.imputers.simple import LastValue
-from glaim_stream.operate.dlq.letters import Letter, read_letter
+from glaim_stream.imputers import LastValue
+from glaim_stream.operate.dlq import Letter
+from glaim_stream.operate.dlq.letters import read_letter
 from glaim_stream.operate.dlq.subset import keep_readings
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.pipeline import Pipeline
 from tests.support import Record, catalogue
 
 ARROW = [("content-type", ARROW_CONTENT_TYPE)]

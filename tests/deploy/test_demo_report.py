@@ -19,7 +19,7 @@ from deploy.demo.report import page
 from deploy.demo.scenario import Scenario, plant
 from deploy.demo.score import gain_percent, score
 from deploy.demo.summary import Summary, write
-from glaim_stream.output.records import Method
+from glaim_stream.output import Method
 from tests.chromium import look
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}

@@ -12,7 +12,7 @@ import pytest
 from deploy.demo.grid import NO_ROW, Grid, holes_by_method, outcome
 from deploy.demo.score import coverage, score
 from deploy.demo.watch import latency_percentiles
-from glaim_stream.output.records import METHODS, SCHEMA, Method, encode, read_rows
+from glaim_stream.output import METHODS, SCHEMA, Method, encode, read_rows
 
 GRID = Grid(("a", "b"), ("x", "y"), 60_000, 60_000, 4)
 NAN = float("nan")
@@ -107,7 +107,7 @@ def test_rows_outside_the_grid_are_ignored() -> None:
 
 
 def test_messages_of_the_worker_can_be_read() -> None:
-    from glaim_stream.output.records import Rows
+    from glaim_stream.output import Rows
 
     one = Rows(
         group=np.array([1], np.int32), sensor=np.array([0], np.int32), ts_ms=np.array([120_000]),

@@ -165,7 +165,7 @@ import json, sys
 from pathlib import Path
 import glaim_stream
 from glaim_stream.core.contract import read_contract
-from glaim_stream.output.records import SCHEMA
+from glaim_stream.output import SCHEMA
 contract = read_contract(Path(sys.argv[1]))
 print(json.dumps({"file": glaim_stream.__file__, "fields": SCHEMA.names, "name": contract.name,
                   "sensors": contract.sensor_ids, "torch": "torch" in sys.modules}))

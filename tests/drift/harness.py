@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.contract import Contract
-from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.imputers import Imputed, Imputer, Windows
+from glaim_stream.pipeline import Pipeline
 from tests.support import Record
 
 Floats = NDArray[np.float64]

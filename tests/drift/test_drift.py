@@ -17,11 +17,9 @@ from glaim_stream.core.catalogue import Catalogue, parse_catalogue, read_catalog
 from glaim_stream.core.contract import read_contract
 from glaim_stream.core.settings import PROBED_SHARE
 from glaim_stream.feed.plant import SENSORS, simulate
-from glaim_stream.imputers.ladder import Ladder
+from glaim_stream.imputers import Imputed, Interpolation, Ladder, Windows
 from glaim_stream.imputers.local import LocalImputer
-from glaim_stream.imputers.protocol import Imputed, Windows
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.output.records import Method
+from glaim_stream.output import Method
 from tests.drift.harness import CachingImputer, Stream, errors, gaps
 
 CHECKOUT = Path(__file__).parents[2]

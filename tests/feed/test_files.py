@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.times import text_of_ms
 from glaim_stream.feed.sources import read_source
-from glaim_stream.files.table import read_table
+from glaim_stream.files import read_table
 
 
 def written(tmp_path: Path, text: str, *, name: str = "data.csv", encoding: str = "utf-8") -> Path:

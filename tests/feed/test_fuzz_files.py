@@ -16,7 +16,7 @@ from deploy.cache import CHECKOUT
 from glaim_stream.core.catalogue import Catalogue, parse_catalogue, read_catalogue
 from glaim_stream.core.contract import CONTRACT_FILE, read_contract
 from glaim_stream.core.errors import CatalogueError, ContractError
-from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.windows import PartitionWindows
 from tests.fuzzing import altered, broken, documents
 
 CATALOGUE = (CHECKOUT / "deploy" / "catalogues" / "plant.yaml").read_bytes()

@@ -12,12 +12,11 @@ import pytest
 from glaim_stream.core.catalogue import parse_catalogue
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.times import moment_ms, text_of_ms
-from glaim_stream.decode.decoder import Decoder
-from glaim_stream.decode.groups import GroupIndex
+from glaim_stream.decode import Decoder, GroupIndex
 from glaim_stream.feed.dropouts import KINDS, hide, write_hidden
 from glaim_stream.feed.formats import InputFormat
 from glaim_stream.feed.messages import ARROW_HEADERS, Encoder, plan_messages
-from glaim_stream.feed.produce import dry_run
+from glaim_stream.feed.producing import dry_run
 from glaim_stream.feed.sources import Source, plant_source, read_source
 from tests.support import Record, catalogue
 

@@ -14,7 +14,7 @@ import pytest
 
 from glaim_stream.commands.fill import ReadFlags, WriteFlags, fill_file
 from glaim_stream.core.errors import SettingsError
-from glaim_stream.feed.sources import read_source
+from glaim_stream.feed import read_source
 from glaim_stream.files.read import read
 
 TIMES = [f"2026-01-01T00:{minute:02}:00Z" for minute in range(60)]

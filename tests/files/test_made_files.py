@@ -10,7 +10,7 @@ import pytest
 
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.times import text_of_ms
-from glaim_stream.feed.sources import read_source
+from glaim_stream.feed import read_source
 from glaim_stream.files.read import read
 from tests.command_line import call
 

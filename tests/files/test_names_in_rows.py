@@ -14,8 +14,7 @@ import pytest
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.times import text_of_ms
 from glaim_stream.files.read import read
-from glaim_stream.tables.cells import fill_cells
-from glaim_stream.tables.user_file import cells_of, open_file, write
+from glaim_stream.tables import cells_of, fill_cells, open_file, write
 
 START = dt.datetime(2025, 3, 1)
 QUARTER = dt.timedelta(minutes=15)

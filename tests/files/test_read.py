@@ -14,7 +14,7 @@ import pytest
 
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.times import NO_TIME, text_of_ms
-from glaim_stream.feed.sources import read_source
+from glaim_stream.feed import read_source
 from glaim_stream.files.form import Reading
 from glaim_stream.files.read import read
 from glaim_stream.files.text import raw_cells

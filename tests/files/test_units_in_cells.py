@@ -8,8 +8,7 @@ import io
 import pytest
 
 from glaim_stream.files.read import read
-from glaim_stream.tables.cells import fill_cells
-from glaim_stream.tables.user_file import cells_of, open_file, write
+from glaim_stream.tables import cells_of, fill_cells, open_file, write
 
 ROWS = 120
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from glaim_stream.form.baselines import interpolation, interpolation_at, last_value
-from glaim_stream.imputers.protocol import Windows
-from glaim_stream.imputers.simple import Interpolation, LastValue, interpolated
-from glaim_stream.output.records import Method
+from glaim_stream.imputers import Interpolation, LastValue, Windows, interpolated
+from glaim_stream.output import Method
 
 N = np.nan
 

@@ -20,7 +20,7 @@ from glaim_stream.form.search import CONSTANTS, Constants
 from glaim_stream.form.series import Series
 from glaim_stream.form.simplex import convex_weights
 from glaim_stream.form.tiles import span_for, tiles_of
-from glaim_stream.imputers.simple import interpolated
+from glaim_stream.imputers import interpolated
 from tests.form.samples import STEPS, fitted, series, windows
 
 

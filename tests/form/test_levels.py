@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.form.levels import levels_of
-from glaim_stream.tables.fill import fill_groups
-from glaim_stream.tables.groups import Group
+from glaim_stream.tables import Group, fill_groups
 from tests.form.samples import STEPS
 
 ROWS, HALF = 1000, 500

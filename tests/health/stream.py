@@ -13,8 +13,7 @@ from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.readings import Readings
 from glaim_stream.health.live import LiveHabits
 from glaim_stream.health.series import Series
-from glaim_stream.windows.partition import PartitionWindows
-from glaim_stream.windows.sensor_health import SensorEvent
+from glaim_stream.windows import PartitionWindows, SensorEvent
 from tests.health.plant import STEP_MS, habits, plant
 from tests.support import catalogue
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glaim_stream.form.fit import fit
+from glaim_stream.form import fit
 from glaim_stream.health.estimates import BLOCK, Estimates, block_means, estimates_of
 from glaim_stream.health.series import Series
 

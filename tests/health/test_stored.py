@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.core.errors import ModelError
-from glaim_stream.form import artefact
-from glaim_stream.form.fit import fit
-from glaim_stream.form.form import ClosedForm
+from glaim_stream.form import ClosedForm, artefact, fit
 from glaim_stream.health.detect import detect
 from glaim_stream.health.habits import Habits, learn
 from glaim_stream.health.live import LiveHabits

@@ -16,7 +16,7 @@ from glaim_stream.imputers.breaker import Breaker, State
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation, LastValue
-from glaim_stream.output.records import Method
+from glaim_stream.output import Method
 
 
 def test_a_failure_opens_the_breaker_and_one_batch_probes_after_the_rest() -> None:

@@ -18,14 +18,12 @@ from glaim_stream.core.errors import ImputerAbsent, ImputerError
 from glaim_stream.core.trust import Trust
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.feed.plant import STEP_MS, simulate
-from glaim_stream.form.fit import fit
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.form.kinds import Kind
+from glaim_stream.form import ClosedForm, Kind, fit
 from glaim_stream.imputers.closed_form import CHECK_INTERVAL_S, ClosedFormImputer, version_of
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation, interpolated
-from glaim_stream.models.form_manifest import place_form
+from glaim_stream.models import place_form
 from tests.support import catalogue
 
 WINDOW, STEPS = 24, 5

@@ -13,7 +13,7 @@ from glaim_stream.imputers.breaker import State
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.output.records import Method
+from glaim_stream.output import Method
 
 
 @dataclass

@@ -17,11 +17,8 @@ from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.local import VERSION_CHECK_INTERVAL_S, LocalImputer
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.imputers.simple import LastValue
-from glaim_stream.models.rollback import rollback
-from glaim_stream.models.sealed import seal
-from glaim_stream.models.store import open_store
-from glaim_stream.models.versions import Contracts
-from glaim_stream.output.records import Method
+from glaim_stream.models import Contracts, open_store, rollback, seal
+from glaim_stream.output import Method
 from tests.support import contract, torchscript
 
 

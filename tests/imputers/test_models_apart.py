@@ -15,7 +15,7 @@ from glaim_stream.imputers.first_answer import first_answers
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.output.records import Method
+from glaim_stream.output import Method
 from tests.support import contract
 
 REST_S = 600.0

@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 from glaim_stream.core import metrics
 from glaim_stream.core.errors import ImputerError
 from glaim_stream.imputers.remote.triton import TritonImputer
-from glaim_stream.models.versions import Contracts
+from glaim_stream.models import Contracts
 from tests.imputers.kserve import versions_served
 from tests.imputers.two_versions import WINDOWS, add, repository, rung_for, shorten_pauses
 from tests.support import contract

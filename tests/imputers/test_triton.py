@@ -13,7 +13,7 @@ import pytest
 from glaim_stream.core.errors import ContractError, ImputerError, ImputerUnavailable
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.imputers.remote.triton import TritonImputer, _require_tensors
-from glaim_stream.output.records import Method
+from glaim_stream.output import Method
 from tests.imputers.kserve import served
 from tests.support import contract
 

@@ -11,7 +11,7 @@ from glaim_stream.core.contract import write_contract
 from glaim_stream.core.errors import ImputerError
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.imputers.remote.triton import TritonImputer
-from glaim_stream.models.versions import Contracts
+from glaim_stream.models import Contracts
 from tests.imputers.kserve import served
 from tests.support import contract
 

@@ -15,7 +15,7 @@ from glaim_stream.core.trust import Trust
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.imputers.remote import triton
 from glaim_stream.imputers.remote.triton import TritonImputer
-from glaim_stream.models.versions import Contracts
+from glaim_stream.models import Contracts
 from tests.imputers.kserve import Reply, Versions, versions_served
 from tests.support import contract
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from deploy.demo.topic import read_topic
 from glaim_stream.core.settings import Settings
-from glaim_stream.output.records import newest_revisions, read_rows
+from glaim_stream.output import newest_revisions, read_rows
 
 Key = tuple[str, str, int]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from glaim_stream.feed.sources import Source
+from glaim_stream.feed import Source
 
 SENSORS = 3
 

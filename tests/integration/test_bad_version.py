@@ -15,13 +15,10 @@ from prometheus_client import REGISTRY
 from deploy.triton import LocalTriton
 from deploy.triton_install import unsupported_reason
 from glaim_stream.core.contract import read_contract, sensors_digest
-from glaim_stream.imputers.breaker import State
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.protocol import Imputed, Windows
-from glaim_stream.imputers.remote.triton import TritonImputer
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.models.versions import Contracts
-from glaim_stream.output.records import Method
+from glaim_stream.imputers import Imputed, Interpolation, Ladder, State, Windows
+from glaim_stream.imputers.remote import TritonImputer
+from glaim_stream.models import Contracts
+from glaim_stream.output import Method
 from tests.integration.bad_versions import (
     BAD,
     EMITTED,

@@ -12,9 +12,8 @@ from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
 from deploy.triton import ExternalTriton, LocalTriton
 from glaim_stream.core.settings import Settings
-from glaim_stream.feed.produce import produce
-from glaim_stream.feed.sources import Source, read_source
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.feed import Source, produce, read_source
+from glaim_stream.kafka import ensure_topics
 from glaim_stream.operate.audit import audit
 from tests.integration.worker_process import WorkerProcess, wait_until_committed
 

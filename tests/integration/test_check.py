@@ -28,10 +28,9 @@ from deploy.ports import LOOPBACK, choose_port
 from deploy.triton import ExternalTriton, LocalTriton
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka import topics
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.kafka import ensure_topics, topics
+from glaim_stream.operate.check import Outcome
 from glaim_stream.operate.check.broker import kafka_findings
-from glaim_stream.operate.check.findings import Outcome
 from tests.integration.worker_process import WorkerProcess, call_command, plant_settings
 
 ANONYMOUS_USER = "User:ANONYMOUS"  # the principal of a client on a listener without authentication

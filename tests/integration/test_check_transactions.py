@@ -20,11 +20,10 @@ from deploy.kafka import QUICK_START, LocalKafka
 from deploy.ports import choose_port
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.topics import ensure_topics
-from glaim_stream.kafka.transactions import TransactionalPublisher
+from glaim_stream.kafka import TransactionalPublisher, ensure_topics
+from glaim_stream.operate.check import Outcome, require_transactions
 from glaim_stream.operate.check.broker import kafka_findings
-from glaim_stream.operate.check.findings import Finding, Outcome
-from glaim_stream.operate.check.transactions import require_transactions
+from glaim_stream.operate.check.findings import Finding
 from tests.integration.old_broker import TRANSACTIONS, HidingProxy
 from tests.integration.test_check import ANONYMOUS_USER, rules_of, wait_for_rules
 from tests.integration.worker_process import WorkerProcess, plant_settings, run_command

@@ -16,15 +16,12 @@ import pytest
 from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.core.settings import Settings
-from glaim_stream.feed.dropouts import hide
+from glaim_stream.feed import Source, hide, plant_source, produce
 from glaim_stream.feed.plant import STEP_MS, STEPS_PER_DAY, simulate
-from glaim_stream.feed.produce import produce
-from glaim_stream.feed.sources import Source, plant_source
-from glaim_stream.form.fit import fit
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.form import ClosedForm, fit
+from glaim_stream.kafka import ensure_topics
 from glaim_stream.operate.audit import audit
-from glaim_stream.windows.history import STRETCH
+from glaim_stream.windows import STRETCH
 from tests.integration.output_rows import Key, published_by_key, rows_by_key
 from tests.integration.worker_process import WorkerProcess, call_command, plant_settings, wait_until_committed
 

@@ -21,10 +21,10 @@ from aiokafka.producer.sender import ProduceRequest
 from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.core.settings import Settings
-from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.decode import ARROW_CONTENT_TYPE
+from glaim_stream.kafka import ensure_topics
 from glaim_stream.operate.audit import audit
-from glaim_stream.output.records import read_rows
+from glaim_stream.output import read_rows
 from tests.integration.worker_process import WorkerProcess, call_command, small_settings, wait_until_committed
 from tests.kafka.batches import GZIP, PACK, batch, fields, record, sized, varint
 

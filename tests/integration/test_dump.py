@@ -14,9 +14,8 @@ from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.commands.moments import moment_or_ago_ms
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.settings import Settings
-from glaim_stream.feed.produce import produce
-from glaim_stream.feed.sources import plant_source
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.feed import plant_source, produce
+from glaim_stream.kafka import ensure_topics
 from tests.integration.worker_process import call_command
 from training.data.series import DataSpec
 from training.data.tables import load

@@ -14,14 +14,11 @@ from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.core.settings import Settings
 from glaim_stream.core.times import text_of_ms
-from glaim_stream.feed.dropouts import hide
+from glaim_stream.feed import hide, plant_source, produce
 from glaim_stream.feed.plant import STEP_MS, STEPS_PER_DAY, simulate
-from glaim_stream.feed.produce import produce
-from glaim_stream.feed.sources import plant_source
-from glaim_stream.form.fit import fit
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.kafka.topics import ensure_topics
-from glaim_stream.output.records import newest_revisions, read_rows
+from glaim_stream.form import ClosedForm, fit
+from glaim_stream.kafka import ensure_topics
+from glaim_stream.output import newest_revisions, read_rows
 from tests.integration.pumps import SENSORS, first_sensors
 from tests.integration.worker_process import WorkerProcess, call_command, small_settings, wait_until_committed
 

@@ -11,10 +11,9 @@ from deploy.cache import CHECKOUT
 from deploy.triton import ExternalTriton, LocalTriton
 from glaim_stream.core.contract import read_contract
 from glaim_stream.core.errors import ContractError
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.protocol import Windows
-from glaim_stream.imputers.remote.triton import TritonImputer
-from glaim_stream.output.records import Method
+from glaim_stream.imputers import Ladder, Windows
+from glaim_stream.imputers.remote import TritonImputer
+from glaim_stream.output import Method
 
 REPOSITORY = CHECKOUT / "model_repo"
 MODEL = "plant-pump"

@@ -10,7 +10,7 @@ from kafka.admin import NewTopic
 
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.follow import follow
+from glaim_stream.kafka import follow
 from tests.support import until
 
 

@@ -12,7 +12,7 @@ from tritonclient.grpc import InferenceServerClient
 from deploy.triton import LocalTriton
 from deploy.triton_install import unsupported_reason
 from deploy.triton_probe import model_problem
-from glaim_stream.models.form_manifest import place_form
+from glaim_stream.models import place_form
 
 MODEL, STRANGER = "tiny", "stranger"
 

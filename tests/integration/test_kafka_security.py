@@ -20,14 +20,11 @@ from deploy.kafka import QUICK_START, Listener, LocalKafka
 from deploy.ports import choose_port
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.settings import Settings, read_settings
+from glaim_stream.feed import plant_source, produce
 from glaim_stream.feed.plant import START_MS
-from glaim_stream.feed.produce import produce
-from glaim_stream.feed.sources import plant_source
-from glaim_stream.kafka import topics
-from glaim_stream.kafka.connection import kafka_options
-from glaim_stream.kafka.topics import connected_admin
+from glaim_stream.kafka import connected_admin, kafka_options, topics
+from glaim_stream.operate.check import Outcome
 from glaim_stream.operate.check.broker import kafka_findings
-from glaim_stream.operate.check.findings import Outcome
 from tests.certificates import MountedSecret, Pair, signed
 from tests.integration.worker_process import WorkerProcess, call_command, plant_settings, wait_until_committed
 

@@ -9,7 +9,7 @@ from kafka import KafkaProducer
 
 from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.kafka import ensure_topics
 from glaim_stream.operate.audit import audit
 from tests.integration.worker_process import WorkerProcess, small_settings, wait_until_committed
 

@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 
 from deploy.kafka import ExternalKafka, LocalKafka
-from glaim_stream.feed.dropouts import hide
+from glaim_stream.feed import hide, plant_source, produce
 from glaim_stream.feed.plant import STEP_MS, STEPS_PER_DAY
-from glaim_stream.feed.produce import produce
-from glaim_stream.feed.sources import plant_source
 from glaim_stream.imputers.closed_form import CHECK_INTERVAL_S
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.kafka import ensure_topics
 from tests.integration.output_rows import published_by_key
 from tests.integration.pumps import first_sensors
 from tests.integration.worker_process import WorkerProcess, small_settings, wait_until_committed

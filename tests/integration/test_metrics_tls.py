@@ -19,7 +19,7 @@ from deploy.ports import LOOPBACK, choose_port
 from deploy.prometheus import LocalPrometheus
 from deploy.prometheus_install import PrometheusUnavailable, find_prometheus
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.kafka import ensure_topics
 from tests.certificates import MountedSecret, Pair, signed
 from tests.integration.worker_process import WorkerProcess, run_command, small_settings
 

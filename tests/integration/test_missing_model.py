@@ -18,13 +18,11 @@ from deploy.ports import LOOPBACK, choose_port
 from deploy.triton import ExternalTriton, LocalTriton
 from glaim_stream.core.contract import read_contract, write_contract
 from glaim_stream.core.settings import Settings
-from glaim_stream.feed.dropouts import hide
-from glaim_stream.feed.produce import produce
-from glaim_stream.feed.sources import plant_source
-from glaim_stream.imputers.breaker import State
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.feed import hide, plant_source, produce
+from glaim_stream.imputers import State
+from glaim_stream.kafka import ensure_topics
 from glaim_stream.operate.audit import audit
-from glaim_stream.output.records import read_rows
+from glaim_stream.output import read_rows
 from tests.integration.worker_process import WorkerProcess, plant_settings, wait_until_committed, without_forms
 
 STEP_MS = 60_000

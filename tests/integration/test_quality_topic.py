@@ -17,9 +17,9 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from deploy.cache import CHECKOUT
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.kafka import ensure_topics
 from glaim_stream.output.quality.records import key_of
-from glaim_stream.windows.history import STRETCH
+from glaim_stream.windows import STRETCH
 from tests.integration.worker_process import WorkerProcess, plant_settings, wait_until_committed
 
 pytestmark = pytest.mark.timeout(600)

@@ -14,9 +14,8 @@ from kafka.admin import NewTopic
 from deploy.cache import CHECKOUT
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.core.catalogue import read_catalogue
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.imputers import Interpolation, Ladder
+from glaim_stream.pipeline import Pipeline
 from tests.support import json_record
 
 START_MS = 1_700_000_040_000

@@ -27,11 +27,9 @@ from deploy.triton import ExternalTriton, LocalTriton
 from glaim_stream.core.catalogue import read_catalogue
 from glaim_stream.core.settings import Settings
 from glaim_stream.core.vocabulary import FIRST_CORRECTION
-from glaim_stream.feed.dropouts import hide
-from glaim_stream.feed.produce import produce
-from glaim_stream.feed.sources import plant_source
-from glaim_stream.kafka.topics import ensure_topics
-from glaim_stream.output.records import read_rows
+from glaim_stream.feed import hide, plant_source, produce
+from glaim_stream.kafka import ensure_topics
+from glaim_stream.output import read_rows
 from tests.integration.worker_process import WorkerProcess, run_command, wait_until_committed
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.core.settings import Settings
 from glaim_stream.core.times import text_of_ms
 from glaim_stream.core.vocabulary import FINAL, FIRST_CORRECTION, Method
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.kafka import ensure_topics
 from tests.integration.worker_process import WorkerProcess, call_command, small_settings, wait_until_committed
 from tests.operate.completeness.topic_rows import START_MS, STEP_MS, Row, message
 

@@ -27,14 +27,10 @@ from deploy.triton_install import unsupported_reason
 from glaim_stream.core.catalogue import read_catalogue
 from glaim_stream.core.contract import read_contract
 from glaim_stream.core.settings import Settings
-from glaim_stream.feed.dropouts import hide
-from glaim_stream.feed.produce import produce
-from glaim_stream.feed.sources import Source, plant_source
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.feed import Source, hide, plant_source, produce
+from glaim_stream.kafka import ensure_topics
 from glaim_stream.operate.audit import audit
-from glaim_stream.output.records import read_rows
-from glaim_stream.output.repair import intervals
-from glaim_stream.output.sensor_tables import SensorTable
+from glaim_stream.output import SensorTable, intervals, read_rows
 from tests.integration.worker_process import WorkerProcess, wait_until_committed
 
 STEP_MS = 60_000

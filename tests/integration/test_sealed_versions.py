@@ -14,9 +14,7 @@ from deploy.triton_install import unsupported_reason
 from glaim_stream.core.contract import file_digest, write_contract
 from glaim_stream.core.errors import ModelError
 from glaim_stream.core.trust import Trust
-from glaim_stream.models.fetch import fetch
-from glaim_stream.models.sealed import seal
-from glaim_stream.models.store import open_store
+from glaim_stream.models import fetch, open_store, seal
 from tests.support import contract
 
 pytestmark = [

@@ -9,7 +9,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from deploy.kafka import ExternalKafka, LocalKafka
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.kafka import ensure_topics
 from glaim_stream.worker.transport import ConsumerThread
 from tests.integration.worker_process import plant_settings
 

@@ -14,10 +14,9 @@ from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.core.settings import Settings
 from glaim_stream.core.times import text_of_ms
+from glaim_stream.feed import Source, plant_source, produce
 from glaim_stream.feed.plant import STEP_MS, STEPS_PER_DAY
-from glaim_stream.feed.produce import produce
-from glaim_stream.feed.sources import Source, plant_source
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.kafka import ensure_topics
 from tests.integration.worker_process import WorkerProcess, call_command, plant_settings, wait_until_committed
 
 LEARNED, STEPS, START, LASTS = 2 * STEPS_PER_DAY, 640, 230, 130

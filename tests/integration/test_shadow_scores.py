@@ -20,12 +20,10 @@ from deploy.ports import LOOPBACK, choose_port
 from deploy.triton import LocalTriton
 from deploy.triton_install import unsupported_reason
 from glaim_stream.core.settings import Settings
-from glaim_stream.feed.dropouts import hide
-from glaim_stream.feed.produce import produce
-from glaim_stream.feed.sources import plant_source
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.feed import hide, plant_source, produce
+from glaim_stream.kafka import ensure_topics
 from glaim_stream.operate.audit import audit
-from glaim_stream.output.records import read_rows
+from glaim_stream.output import read_rows
 from tests.integration.bad_versions import wait_until_served
 from tests.integration.two_versions import FORMER, MODEL, NEWEST, with_a_worse_version
 from tests.integration.worker_process import WorkerProcess, plant_settings, wait_until_committed

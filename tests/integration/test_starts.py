@@ -25,10 +25,10 @@ from deploy.cache import CHECKOUT
 from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka
 from deploy.ports import LOOPBACK, choose_port
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.kafka import ensure_topics
 from glaim_stream.operate.audit import audit
+from glaim_stream.operate.check import Outcome
 from glaim_stream.operate.check.broker import kafka_findings
-from glaim_stream.operate.check.findings import Outcome
 from tests.integration.test_access import OPERATIONS
 from tests.integration.test_check import ANONYMOUS_USER, rules_of, wait_for_rules
 from tests.integration.test_worker_health import Pages, wait_for, waits_only_for_triton

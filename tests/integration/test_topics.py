@@ -15,7 +15,7 @@ from kafka.errors import InvalidReplicationFactorError
 from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.topics import ensure_topic
+from glaim_stream.kafka import ensure_topic
 
 
 def settings_for(kafka: LocalKafka | ExternalKafka, **given: object) -> Settings:

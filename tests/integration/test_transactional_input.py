@@ -12,7 +12,7 @@ from kafka import KafkaProducer
 from deploy.kafka import ExternalKafka, LocalKafka
 from deploy.ports import LOOPBACK, choose_port
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.kafka import ensure_topics
 from glaim_stream.operate.audit import audit
 from tests.integration.worker_process import WorkerProcess, small_settings
 

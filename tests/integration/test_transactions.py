@@ -15,14 +15,10 @@ from deploy.demo.topic import read_topic
 from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka
 from glaim_stream.core.errors import OwnershipLost
 from glaim_stream.core.settings import Settings
-from glaim_stream.decode.dead_letters import DeadLetter
-from glaim_stream.kafka.commits import read_commit
-from glaim_stream.kafka.offsets import Commit, commit_from_metadata
-from glaim_stream.kafka.topics import ensure_topics
-from glaim_stream.kafka.transactions import TransactionalPublisher
-from glaim_stream.output.messages import Message, Origin, Output
-from glaim_stream.output.records import read_rows
-from glaim_stream.windows.clock_closes import ClockClose
+from glaim_stream.decode import DeadLetter
+from glaim_stream.kafka import Commit, TransactionalPublisher, commit_from_metadata, ensure_topics, read_commit
+from glaim_stream.output import Message, Origin, Output, read_rows
+from glaim_stream.windows import ClockClose
 from tests.chaos.randomised.topics import held_back
 from tests.support import rows_message
 

@@ -14,8 +14,8 @@ import tritonclient.grpc as grpc_client
 
 from deploy.errors import TritonUnavailable
 from deploy.triton import LocalTriton
-from glaim_stream.imputers.protocol import Windows
-from glaim_stream.imputers.remote.triton import TritonImputer
+from glaim_stream.imputers import Windows
+from glaim_stream.imputers.remote import TritonImputer
 from tests.stubs import kill_stubs
 from tests.support import contract
 

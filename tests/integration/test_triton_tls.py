@@ -12,9 +12,8 @@ from deploy.errors import TritonUnavailable
 from deploy.triton import LocalTriton, TritonTls
 from glaim_stream.core.errors import ImputerUnavailable
 from glaim_stream.core.settings import read_settings
-from glaim_stream.imputers.first_answer import typical_windows
-from glaim_stream.imputers.remote.access import triton_access
-from glaim_stream.imputers.remote.triton import TritonImputer
+from glaim_stream.imputers import typical_windows
+from glaim_stream.imputers.remote import TritonImputer, triton_access
 from tests.certificates import MountedSecret, Pair, signed
 from tests.support import contract
 

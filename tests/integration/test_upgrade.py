@@ -13,12 +13,10 @@ from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
 from deploy.triton import LocalTriton
 from deploy.triton_install import unsupported_reason
-from glaim_stream.feed.dropouts import hide
-from glaim_stream.feed.produce import produce
-from glaim_stream.feed.sources import plant_source
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.feed import hide, plant_source, produce
+from glaim_stream.kafka import ensure_topics
 from glaim_stream.operate.audit import audit
-from glaim_stream.output.records import newest_revisions, read_rows
+from glaim_stream.output import newest_revisions, read_rows
 from tests.integration.worker_process import WorkerProcess, plant_settings, wait_until_committed, without_forms
 
 STEP_MS = 60_000

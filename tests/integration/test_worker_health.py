@@ -18,9 +18,8 @@ from deploy.ports import LOOPBACK, choose_port
 from deploy.triton import LocalTriton
 from deploy.triton_install import unsupported_reason
 from glaim_stream.core.settings import Settings
-from glaim_stream.feed.produce import produce
-from glaim_stream.feed.sources import plant_source
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.feed import plant_source, produce
+from glaim_stream.kafka import ensure_topics
 from tests.integration.worker_process import WorkerProcess, environment_of, plant_settings, wait_until_committed
 from tests.worker.test_health import get
 

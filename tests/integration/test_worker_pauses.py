@@ -12,9 +12,8 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from deploy.kafka import ExternalKafka, LocalKafka
-from glaim_stream.feed.produce import produce
-from glaim_stream.feed.sources import plant_source
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.feed import plant_source, produce
+from glaim_stream.kafka import ensure_topics
 from glaim_stream.operate.audit import audit
 from tests.integration.worker_process import environment_of, plant_settings, wait_until_committed
 

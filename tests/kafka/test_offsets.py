@@ -13,7 +13,7 @@ from glaim_stream.kafka.offsets import (
     commit_from_metadata,
     rebuild_from_metadata,
 )
-from glaim_stream.windows.clock_closes import ClockClose
+from glaim_stream.windows import ClockClose
 
 
 def test_nothing_is_committed_before_the_first_answer() -> None:

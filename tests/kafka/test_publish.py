@@ -14,16 +14,13 @@ from prometheus_client import REGISTRY
 
 from glaim_stream.core.errors import MessageTooLarge, SendError
 from glaim_stream.core.settings import Settings
-from glaim_stream.decode.dead_letters import DeadLetter
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.decode import DeadLetter
+from glaim_stream.imputers import Interpolation, Ladder
 from glaim_stream.kafka import publish
 from glaim_stream.kafka.publish import KafkaPublisher
 from glaim_stream.kafka.send import Headers
-from glaim_stream.output.announcements import Announcement
-from glaim_stream.output.messages import Message, Origin, Output
-from glaim_stream.output.records import read_rows
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.output import Announcement, Message, Origin, Output, read_rows
+from glaim_stream.pipeline import Pipeline
 from tests.support import catalogue, header, json_record
 
 SETTINGS = Settings(output_topic="rows", late_topic="late", outage_topic="outages", imputer="interpolation")

@@ -23,12 +23,11 @@ from prometheus_client import REGISTRY
 
 from glaim_stream.core.errors import OwnershipLost
 from glaim_stream.core.settings import Settings
-from glaim_stream.decode.dead_letters import DeadLetter
+from glaim_stream.decode import DeadLetter
 from glaim_stream.kafka import transactions
 from glaim_stream.kafka.offsets import Commit
 from glaim_stream.kafka.transactions import TransactionalPublisher
-from glaim_stream.output.messages import Message, Origin, Output
-from glaim_stream.output.records import read_rows
+from glaim_stream.output import Message, Origin, Output, read_rows
 from tests.support import header, rows_message, until
 
 SETTINGS = Settings(output_topic="rows", consumer_group="w", input_topic="in", transaction_timeout_s=45)

@@ -11,7 +11,7 @@ import pytest
 from aiokafka.consumer import fetcher
 from aiokafka.structs import TopicPartition
 
-from glaim_stream.decode.unreadable import UnreadableRecord
+from glaim_stream.decode import UnreadableRecord
 from glaim_stream.kafka import unreadable
 from glaim_stream.kafka.unreadable import BoundedResult, EveryRecord, FetchedBytes, read_every_record
 from tests.kafka.batches import GZIP, batch, record

@@ -9,7 +9,7 @@ import tracemalloc
 import pytest
 from aiokafka.structs import TopicPartition
 
-from glaim_stream.decode.unreadable import UnreadableRecord
+from glaim_stream.decode import UnreadableRecord
 from glaim_stream.kafka.record_fields import MAX_HEADERS
 from glaim_stream.kafka.wire import BatchReader, Record
 from tests.kafka.batches import GZIP, PACK, batch, fields, record, sized, varint

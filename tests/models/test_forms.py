@@ -14,7 +14,7 @@ import pytest
 from glaim_stream.core.contract import FORM_FILE
 from glaim_stream.core.errors import ModelError
 from glaim_stream.core.trust import PublicKey, Trust
-from glaim_stream.form.fit import fit
+from glaim_stream.form import fit
 from glaim_stream.models import form_manifest
 from glaim_stream.models.fetch import fetch
 from glaim_stream.models.form_manifest import (

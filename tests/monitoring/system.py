@@ -23,7 +23,7 @@ from deploy.ports import LOOPBACK, choose_port
 from deploy.prometheus import LocalAlertmanager, LocalPrometheus
 from deploy.triton import LocalTriton
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.kafka import ensure_topics
 from tests.integration.worker_process import WorkerProcess, environment_of, plant_settings, without_forms
 from tests.rules_file import rules_file
 

@@ -23,8 +23,8 @@ from deploy.kafka import ExternalKafka, LocalKafka
 from deploy.ports import LOOPBACK, choose_port
 from deploy.prometheus import LocalPrometheus
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.topics import ensure_topics
-from glaim_stream.output.records import read_rows
+from glaim_stream.kafka import ensure_topics
+from glaim_stream.output import read_rows
 from tests.integration.worker_process import WorkerProcess, call_command, small_settings, wait_until_committed
 from tests.monitoring.panels import panel
 from tests.monitoring.system import asked, query_prometheus, wait_until

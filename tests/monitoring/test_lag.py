@@ -11,7 +11,7 @@ from prometheus_client import Gauge
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.core import metrics
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.kafka import ensure_topics
 from glaim_stream.worker.lag import watch_lag
 
 

@@ -14,8 +14,8 @@ from deploy.cache import CHECKOUT
 from deploy.kafka import ExternalKafka, LocalKafka
 from deploy.ports import LOOPBACK, choose_port
 from deploy.prometheus import LocalPrometheus
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.imputers.closed_form import version_of
+from glaim_stream.form import ClosedForm
+from glaim_stream.imputers import version_of
 from tests.integration.worker_process import plant_settings
 from tests.monitoring.panels import values
 from tests.monitoring.system import query_prometheus, wait_until

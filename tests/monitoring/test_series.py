@@ -13,8 +13,8 @@ from deploy.cache import CHECKOUT
 from glaim_stream.core.catalogue import read_catalogue
 from glaim_stream.core.contract import read_contract
 from glaim_stream.core.vocabulary import GAP_AGE_NAMES, Status
-from glaim_stream.decode.dead_letters import DeadLetterCause
-from glaim_stream.output.records import Method, Rows
+from glaim_stream.decode import DeadLetterCause
+from glaim_stream.output import Method, Rows
 from glaim_stream.pipeline.row_counts import count_rows
 from glaim_stream.worker.metric_series import create_series
 from tests.support import catalogue as catalogue_of

@@ -15,7 +15,7 @@ from deploy.gotools import GoUnavailable
 from deploy.prometheus import LocalPrometheus
 from deploy.prometheus_install import PrometheusUnavailable, find_prometheus
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.kafka import ensure_topics
 from tests.integration.worker_process import WorkerProcess, environment_of
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from glaim_stream.output.announcements import announce
-from glaim_stream.windows.outages import UNKNOWN_MS, Outage
+from glaim_stream.windows import UNKNOWN_MS, Outage
 
 
 @pytest.mark.parametrize(("last_ms", "last"), [(0, "1970-01-01T00:00:00Z"), (UNKNOWN_MS, None)])

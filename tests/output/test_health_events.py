@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from glaim_stream.health.events import Fault
+from glaim_stream.health import Fault
 from glaim_stream.output.health_events import announce_health
-from glaim_stream.windows.sensor_health import SensorEvent
+from glaim_stream.windows import SensorEvent
 from tests.support import catalogue
 
 BEGIN = SensorEvent(0, 7, "runs", Fault.FROZEN, (0, 1), 300_000, 240_000, None, 1, 26.0000004, 19.8, 6.0)

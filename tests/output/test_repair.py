@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glaim_stream.core.vocabulary import Status, severity
-from glaim_stream.form.kinds import Kind
-from glaim_stream.form.limits import Limits
-from glaim_stream.imputers.protocol import Imputed
+from glaim_stream.form import Kind, Limits
+from glaim_stream.imputers import Imputed
 from glaim_stream.output.records import Method, Quality, Rows
 from glaim_stream.output.repair import repair
 from glaim_stream.output.sensor_tables import SensorTable
-from glaim_stream.windows.closing import NO_WINDOW, Closed
+from glaim_stream.windows import NO_WINDOW, Closed
 from tests.support import catalogue, contract
 
 QUANTILES = {

@@ -8,8 +8,8 @@ import numpy as np
 
 from glaim_stream.core.catalogue import parse_catalogue
 from glaim_stream.core.contract import Contract, write_contract
-from glaim_stream.form.kinds import Kind
-from glaim_stream.models.versions import Contracts
+from glaim_stream.form import Kind
+from glaim_stream.models import Contracts
 from glaim_stream.output.sensor_tables import SensorTable, SensorTables
 from tests.support import catalogue, contract
 

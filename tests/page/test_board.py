@@ -14,14 +14,13 @@ import pyarrow as pa
 import pytest
 
 from glaim_stream.core.vocabulary import METHODS
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.output.records import read_rows
+from glaim_stream.imputers import Interpolation, Ladder
+from glaim_stream.output import read_rows
 from glaim_stream.page import watching as module
 from glaim_stream.page.board import Board, Viewer
 from glaim_stream.page.sources import LoopBusy
 from glaim_stream.page.watched import Kind
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.pipeline import Pipeline
 from glaim_stream.windows.states import GroupState
 from tests.page.worker import PARTITION, PagedWorker, paged_worker, readings
 from tests.support import Neighbours, catalogue

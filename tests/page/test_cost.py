@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client import REGISTRY
 
-from glaim_stream.output.messages import Output
+from glaim_stream.output import Output
 from glaim_stream.page.recent import MOST_BYTES
 from tests.page.worker import paged_worker
 from tests.support import catalogue, until

@@ -15,8 +15,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from glaim_stream.feed.plant import Plant, simulate
-from glaim_stream.health.events import Fault
-from glaim_stream.health.live import DETECTORS
+from glaim_stream.health import DETECTORS, Fault
 from glaim_stream.page.faults import MOST_OF_GROUP, FaultLog
 from tests.page.conftest import Tab
 from tests.page.plant import SENSORS, plant, plant_readings

@@ -10,7 +10,7 @@ import pytest
 
 from glaim_stream.core import metrics
 from glaim_stream.page.figures import Accuracy, Throughput
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.pipeline import Pipeline
 from tests.page.conftest import Tab
 from tests.page.plant import SENSORS, plant, plant_readings
 from tests.page.worker import PARTITION, paged_worker, readings

@@ -6,7 +6,7 @@ from threading import Lock
 
 import pytest
 
-from glaim_stream.output.messages import Message, Origin, Output
+from glaim_stream.output import Message, Origin, Output
 from glaim_stream.page import reading
 from glaim_stream.page.reading import RowReader
 from glaim_stream.page.recent import RecentMessages

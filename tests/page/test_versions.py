@@ -12,11 +12,11 @@ import pytest
 from deploy.cache import CHECKOUT
 from glaim_stream.core import metrics
 from glaim_stream.core.contract import read_contract
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.imputers.protocol import Imputed, Windows
+from glaim_stream.form import ClosedForm
+from glaim_stream.imputers import Imputed, Windows
 from glaim_stream.page.figures import Accuracy
 from glaim_stream.page.versions import versions_of
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.pipeline import Pipeline
 from tests.page.conftest import Tab
 from tests.page.plant import plant, plant_readings
 from tests.page.worker import paged_worker, readings

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glaim_stream.core.vocabulary import FINAL, FIRST_CORRECTION
-from glaim_stream.output.messages import Message, Origin, Output
-from glaim_stream.output.records import METHODS, Method, Rows, encode
+from glaim_stream.output import METHODS, Message, Method, Origin, Output, Rows, encode
 from glaim_stream.page.recent import RecentMessages
 from glaim_stream.page.watched import Kind, WatchedGroup, read_message
 

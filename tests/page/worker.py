@@ -9,20 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from glaim_stream.core.catalogue import Catalogue
-from glaim_stream.imputers.closed_form import ClosedFormImputer
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.kafka.offsets import OffsetLedger
+from glaim_stream.imputers import ClosedFormImputer, Interpolation, Ladder
+from glaim_stream.kafka import OffsetLedger
 from glaim_stream.page.access import Access
 from glaim_stream.page.board import Board
 from glaim_stream.page.faults import FaultLog
 from glaim_stream.page.recent import RecentMessages
 from glaim_stream.page.server import PageServer
 from glaim_stream.page.sources import Sources
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.pipeline import Pipeline
+from glaim_stream.worker import PartitionWorker, Work
 from glaim_stream.worker.outlet import AtLeastOnce
-from glaim_stream.worker.partition import PartitionWorker
-from glaim_stream.worker.unpublished import Work
 from tests.support import MemoryPublisher, MemoryRebuilder, Record, catalogue, json_record, until
 
 PARTITION = 3

@@ -7,11 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from glaim_stream.imputers.form_expert import FormExpert
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.output.records import Method, Rows
+from glaim_stream.imputers import FormExpert, Imputed, Imputer, Interpolation, Ladder, Windows
+from glaim_stream.output import Method, Rows
 from glaim_stream.pipeline.pipeline import Pipeline
 from tests.support import Neighbours, Record, catalogue, contract, json_record
 

@@ -10,14 +10,11 @@ import numpy as np
 import pytest
 from prometheus_client import REGISTRY
 
-from glaim_stream.blend.scores import Scores
-from glaim_stream.imputers.form_expert import FormExpert
-from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
-from glaim_stream.output.records import Method, Rows
+from glaim_stream.blend import Scores
+from glaim_stream.imputers import FormExpert, Imputed, Imputer, Windows
+from glaim_stream.output import Method, Rows
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.history import HORIZON
-from glaim_stream.windows.partition import PartitionWindows
-from glaim_stream.windows.probes import Probes, newest_steps
+from glaim_stream.windows import HORIZON, PartitionWindows, Probes, newest_steps
 from tests.pipeline.form_streams import AWAY, NOW_MS, QUANTILES, RULES, Form, Offset, records, rows_of
 from tests.support import Record, contract
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from glaim_stream.blend.scores import Answers, Expert
+from glaim_stream.blend import Answers, Expert
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.imputers.protocol import Imputed
-from glaim_stream.output.sensor_tables import SensorTable
+from glaim_stream.imputers import Imputed
+from glaim_stream.output import SensorTable
 from glaim_stream.pipeline.answers import HoleAnswers, blended, hole_answers, holes_of, probe_answers
-from glaim_stream.windows.closing import NO_WINDOW, Closed
-from glaim_stream.windows.probes import Place, Probes
+from glaim_stream.windows import NO_WINDOW, Closed, Place, Probes
 from tests.support import catalogue
 
 NAN = float("nan")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glaim_stream.blend.scores import Answers
-from glaim_stream.imputers.protocol import Imputed
-from glaim_stream.output.records import Method
+from glaim_stream.blend import Answers
+from glaim_stream.imputers import Imputed
+from glaim_stream.output import Method
 from glaim_stream.pipeline.answers import HoleAnswers, blended
-from glaim_stream.windows.probes import Place
+from glaim_stream.windows import Place
 
 N, INF = np.nan, np.inf
 FORM = "gaussian-01234567"

@@ -13,8 +13,8 @@ import pytest
 from glaim_stream.core.readings import InputRecord
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.feed.replay.restore import CopyRestore
-from glaim_stream.imputers.protocol import Imputed, Windows
-from glaim_stream.output.records import read_rows
+from glaim_stream.imputers import Imputed, Windows
+from glaim_stream.output import read_rows
 from glaim_stream.pipeline.engine import PartitionEngine
 from glaim_stream.pipeline.pipeline import Pipeline
 from tests.pipeline.form_streams import Form, Offset, pipeline_of, records

@@ -13,11 +13,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from glaim_stream.imputers import Imputed, Imputer, Interpolation, Ladder, LastValue, Windows
 from glaim_stream.imputers.centring import Centred
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.protocol import Imputed, Imputer, Windows, requested_values
-from glaim_stream.imputers.simple import Interpolation, LastValue
-from glaim_stream.output.records import read_rows
+from glaim_stream.imputers.protocol import requested_values
+from glaim_stream.output import read_rows
 from glaim_stream.pipeline.pipeline import Pipeline
 from tests.support import STEP_MS, Record, catalogue, contract, json_record
 

@@ -11,11 +11,9 @@ import pytest
 
 from glaim_stream.core.angles import around, on_circle
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.form.kinds import Kind, with_directions
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.output.records import read_rows
+from glaim_stream.form import Kind, with_directions
+from glaim_stream.imputers import Imputed, Imputer, Interpolation, Ladder, Windows
+from glaim_stream.output import read_rows
 from glaim_stream.pipeline.fallbacks import messages_with_fallbacks
 from glaim_stream.pipeline.pipeline import Pipeline
 from tests.support import STEP_MS, Record, catalogue, json_record

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from glaim_stream.core.vocabulary import Status
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.output.records import read_rows
+from glaim_stream.imputers import Interpolation
+from glaim_stream.output import read_rows
 from glaim_stream.pipeline.pipeline import Pipeline
 from tests.support import STEP_MS, Record, catalogue, json_record
 

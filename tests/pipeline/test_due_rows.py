@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from glaim_stream.core.budget import Budget
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.output.records import read_rows
+from glaim_stream.imputers import Interpolation, Ladder
+from glaim_stream.output import read_rows
 from glaim_stream.pipeline.pipeline import Pipeline
 from tests.support import Record, catalogue, json_record
 

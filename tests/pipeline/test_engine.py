@@ -17,21 +17,15 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from glaim_stream.blend.scores import Scores
+from glaim_stream.blend import Scores
 from glaim_stream.core.readings import InputRecord
-from glaim_stream.decode.dead_letters import DeadLetterCause
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.protocol import Imputed, Windows
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.output.announcements import Announcement
-from glaim_stream.output.messages import Origin
+from glaim_stream.decode import DeadLetterCause
+from glaim_stream.imputers import Imputed, Interpolation, Ladder, Windows
+from glaim_stream.output import Announcement, Origin
 from glaim_stream.pipeline.engine import PartitionEngine
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.pipeline.restore import Restore, Restored
-from glaim_stream.windows.closing import Closed
-from glaim_stream.windows.outages import Outage
-from glaim_stream.windows.partition import PartitionWindows
-from glaim_stream.windows.probes import Probes
+from glaim_stream.windows import Closed, Outage, PartitionWindows, Probes
 from tests.support import POISON, PoisonedPipeline, Record, catalogue, header, json_record
 
 RULES = catalogue(sensors=1)

@@ -12,13 +12,12 @@ from prometheus_client import REGISTRY
 from glaim_stream.core.budget import Budget
 from glaim_stream.core.readings import InputRecord
 from glaim_stream.feed.replay.restore import CopyRestore
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.output.records import read_rows
+from glaim_stream.imputers import Interpolation, Ladder
+from glaim_stream.output import read_rows
 from glaim_stream.pipeline.applied import Applied
 from glaim_stream.pipeline.engine import PartitionEngine, Pending
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.windows import PartitionWindows
 from tests.support import Record, catalogue, json_record
 
 RULES = catalogue(sensors=2, max_ahead_s=0)

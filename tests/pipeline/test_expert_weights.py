@@ -7,9 +7,8 @@ import pytest
 from prometheus_client import REGISTRY
 
 from glaim_stream.core import metrics
-from glaim_stream.imputers.form_expert import FormExpert
-from glaim_stream.imputers.protocol import Imputer
-from glaim_stream.output.records import Method, Rows
+from glaim_stream.imputers import FormExpert, Imputer
+from glaim_stream.output import Method, Rows
 from glaim_stream.pipeline.pipeline import Pipeline
 from tests.pipeline.form_streams import AWAY, NOW_MS, RULES, Form, Offset, records, rows_of
 from tests.support import contract

@@ -13,20 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glaim_stream.core.errors import ImputerError
-from glaim_stream.decode.dead_letters import DeadLetterCause
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.kafka.offsets import OffsetLedger
-from glaim_stream.output.records import Rows, read_rows
+from glaim_stream.decode import DeadLetterCause
+from glaim_stream.imputers import Imputed, Imputer, Interpolation, Ladder, Windows
+from glaim_stream.kafka import OffsetLedger
+from glaim_stream.output import Rows, read_rows
 from glaim_stream.pipeline.asking import Answer
 from glaim_stream.pipeline.isolation import Isolation
 from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.windows import PartitionWindows
+from glaim_stream.worker import PartitionWorker, Work
 from glaim_stream.worker.outlet import AtLeastOnce
-from glaim_stream.worker.partition import PartitionWorker
-from glaim_stream.worker.unpublished import Work
 from tests.support import (
     POISON,
     MemoryPublisher,

@@ -9,15 +9,12 @@ import numpy as np
 import pytest
 from prometheus_client import REGISTRY
 
-from glaim_stream.blend.scores import Scores
+from glaim_stream.blend import Scores
 from glaim_stream.core.errors import ImputerAbsent, ImputerError
 from glaim_stream.core.vocabulary import UPGRADED
-from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.output.records import Method, Rows
-from glaim_stream.windows.history import HORIZON
-from glaim_stream.windows.partition import PartitionWindows
-from glaim_stream.windows.probes import Probes, newest_steps
+from glaim_stream.imputers import Imputed, Imputer, Interpolation, Windows
+from glaim_stream.output import Method, Rows
+from glaim_stream.windows import HORIZON, PartitionWindows, Probes, newest_steps
 from tests.pipeline.form_streams import AWAY, NOW_MS, Form, Offset, pipeline_of, records, rows_of
 from tests.support import Neighbours, Record
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.imputers import Interpolation, Ladder
 from glaim_stream.pipeline.isolation import Isolation
 from glaim_stream.pipeline.pipeline import Pipeline
 from tests.support import catalogue, json_record

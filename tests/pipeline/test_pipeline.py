@@ -12,16 +12,14 @@ from prometheus_client import REGISTRY
 
 from glaim_stream.core.errors import ContractError
 from glaim_stream.core.vocabulary import Status
-from glaim_stream.decode.dead_letters import DeadLetterCause
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.protocol import Imputed, Windows
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.output.records import Method, read_rows
+from glaim_stream.decode import DeadLetterCause
+from glaim_stream.imputers import Imputed, Interpolation, Ladder, Windows
+from glaim_stream.output import Method, read_rows
 from glaim_stream.pipeline import applied as applying
 from glaim_stream.pipeline import asking
 from glaim_stream.pipeline.applied import Applied
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.outages import Outage
+from glaim_stream.windows import Outage
 from tests.support import Record, catalogue, contract, json_record
 
 NOW_MS = 10**9

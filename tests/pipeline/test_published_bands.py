@@ -10,9 +10,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glaim_stream.imputers.form_expert import FormExpert
-from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
-from glaim_stream.output.records import read_rows
+from glaim_stream.imputers import FormExpert, Imputed, Imputer, Windows
+from glaim_stream.output import read_rows
 from glaim_stream.pipeline.pipeline import Pipeline
 from tests.pipeline.form_streams import AWAY, NOW_MS, Form, Offset
 from tests.support import Record, catalogue, contract, json_record

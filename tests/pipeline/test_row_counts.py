@@ -6,7 +6,7 @@ import numpy as np
 from prometheus_client import REGISTRY
 
 from glaim_stream.core.vocabulary import Method, Status
-from glaim_stream.output.records import Rows
+from glaim_stream.output import Rows
 from glaim_stream.pipeline.row_counts import count_rows
 
 

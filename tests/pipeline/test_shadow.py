@@ -12,11 +12,10 @@ from prometheus_client import REGISTRY
 
 from glaim_stream.core import metrics
 from glaim_stream.core.errors import ImputerUnavailable
-from glaim_stream.imputers.form_expert import FormExpert
-from glaim_stream.imputers.protocol import Imputed, Windows
-from glaim_stream.output.records import Rows
+from glaim_stream.imputers import FormExpert, Imputed, Windows
+from glaim_stream.output import Rows
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.probes import Probes
+from glaim_stream.windows import Probes
 from tests.pipeline.form_streams import AWAY, NOW_MS, RULES, Form, Offset, records, rows_of
 from tests.support import contract
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from glaim_stream.imputers.form_expert import FormExpert
-from glaim_stream.imputers.protocol import Imputed, Windows
-from glaim_stream.output.records import Rows
+from glaim_stream.imputers import FormExpert, Imputed, Windows
+from glaim_stream.output import Rows
 from glaim_stream.pipeline.pipeline import Pipeline
 from tests.pipeline.form_streams import NOW_MS, QUANTILES, Form, Offset, rows_of
 from tests.support import Record, catalogue, contract, json_record

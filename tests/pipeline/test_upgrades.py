@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from prometheus_client import REGISTRY
 
-from glaim_stream.blend.scores import Scores
+from glaim_stream.blend import Scores
 from glaim_stream.core.vocabulary import UPGRADED, Method
-from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.output.records import METHODS
-from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.imputers import Imputed, Imputer, Interpolation, Windows
+from glaim_stream.output import METHODS
+from glaim_stream.pipeline import Pipeline
+from glaim_stream.windows import PartitionWindows
 from glaim_stream.windows.upgrades import MOST_ROWS
 from tests.support import Neighbours, Record, catalogue, json_record
 

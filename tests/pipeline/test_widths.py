@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glaim_stream.output.sensor_tables import SensorTable
+from glaim_stream.output import SensorTable
 from glaim_stream.pipeline.widths import HalfWidths, half_widths
 from tests.support import catalogue, contract
 

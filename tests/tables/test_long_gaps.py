@@ -10,7 +10,7 @@ from glaim_stream.tables.fill import fill_groups
 from glaim_stream.tables.groups import Group, Result
 from glaim_stream.tables.long_gaps import LongGaps, long_cells
 from glaim_stream.tables.meters import bounds
-from glaim_stream.tables.page import page
+from glaim_stream.tables.pages import page
 from glaim_stream.tables.summary import error_lines
 
 STEPS = 1200

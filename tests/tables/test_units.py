@@ -7,7 +7,7 @@ import pytest
 from glaim_stream import Imputer
 from glaim_stream.core.errors import ModelError
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.form.kinds import Kind
+from glaim_stream.form import Kind
 from glaim_stream.tables import saved
 from glaim_stream.tables.fill import fill_groups
 from glaim_stream.tables.groups import Group, Result

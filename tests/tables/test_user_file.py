@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.files.read import read
-from glaim_stream.files.series import Cells
+from glaim_stream.files import Cells, read
 from glaim_stream.tables.cells import Outcome
 from glaim_stream.tables.columns import FilledColumn
 from glaim_stream.tables.groups import Result

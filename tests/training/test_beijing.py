@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from glaim_stream.core.contract import file_digest, read_contract
-from glaim_stream.form.baselines import last_value
+from glaim_stream.form import last_value
 from tests.data_sets import DATA_SETS
 from training.config import read
 from training.data.series import Series, split

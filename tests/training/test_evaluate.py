@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from glaim_stream.form.baselines import interpolation, last_value
-from glaim_stream.form.fit import fit as fit_series
+from glaim_stream.form import fit as fit_series
+from glaim_stream.form import interpolation, last_value
 from training.checkpoint import Checkpoint
 from training.config import build
 from training.data.outages import Bools

@@ -7,7 +7,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from glaim_stream.health.plausibility import Plausibility
+from glaim_stream.health import Plausibility
 from glaim_stream.windows import judging
 from glaim_stream.windows.partition import PartitionWindows
 from tests.support import STEP_MS, Event, catalogue, columns

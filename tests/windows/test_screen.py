@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from glaim_stream.health.plausibility import Plausibility
+from glaim_stream.health import Plausibility
 from glaim_stream.windows import screen as screen_module
 from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.holes import LookBack

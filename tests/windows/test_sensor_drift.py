@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.core.readings import Readings
-from glaim_stream.health.live import LiveHabits
-from glaim_stream.health.series import Series
+from glaim_stream.health import LiveHabits, Series
 from glaim_stream.windows.sensor_health import SensorEvent
 from tests.health.plant import LEARNED, STEP_MS, deviation, habits, place, plant
 from tests.health.stream import described, events_of, events_with_rebuild, readings, windows

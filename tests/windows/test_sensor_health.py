@@ -13,11 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from glaim_stream.core.readings import Readings
-from glaim_stream.health.detect import detect
-from glaim_stream.health.events import Fault
-from glaim_stream.health.habits import learn
-from glaim_stream.health.live import LiveHabits
-from glaim_stream.health.series import Series
+from glaim_stream.health import Fault, LiveHabits, Series, detect, learn
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.sensor_health import SensorEvent
 from tests.health.plant import LEARNED, RATE, STEP_MS, deviation, habits, place, plant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from glaim_stream.windows.outages import Outage
+from glaim_stream.windows import Outage
 from glaim_stream.worker.dark_groups import FORGET_MS, DarkGroups
 
 NAMES = ["pump-1", "pump-2"]

@@ -15,15 +15,11 @@ from prometheus_client import REGISTRY
 from glaim_stream.core.budget import DEFAULT, Budget
 from glaim_stream.core.errors import OwnershipLost
 from glaim_stream.core.readings import InputRecord
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.kafka.offsets import Commit, OffsetLedger
-from glaim_stream.output.messages import Output
-from glaim_stream.output.records import read_rows
-from glaim_stream.pipeline.applied import Applied
-from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.imputers import Imputed, Imputer, Interpolation, Ladder, Windows
+from glaim_stream.kafka import Commit, OffsetLedger
+from glaim_stream.output import Output, read_rows
+from glaim_stream.pipeline import Applied, Pipeline
+from glaim_stream.windows import PartitionWindows
 from glaim_stream.worker import partition
 from glaim_stream.worker.partition import PartitionWorker
 from glaim_stream.worker.unpublished import Work

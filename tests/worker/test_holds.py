@@ -12,8 +12,8 @@ import pytest
 from prometheus_client import REGISTRY
 
 from glaim_stream.core import metrics
-from glaim_stream.models.hold import hold, release
-from glaim_stream.models.store import open_store
+from glaim_stream.models import open_store, release
+from glaim_stream.models.hold import hold
 from glaim_stream.worker import holds as module
 from glaim_stream.worker.holds import watch_holds
 from tests.support import until

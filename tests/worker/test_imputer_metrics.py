@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import REGISTRY
 
-from glaim_stream.imputers.breaker import State
+from glaim_stream.imputers import State
 from glaim_stream.worker.imputer_metrics import count_failure, count_state
 
 LABELS = {"imputer": "triton", "model": "m"}

@@ -15,7 +15,7 @@ from prometheus_client import REGISTRY
 
 from glaim_stream.core.errors import SendError
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.losses import Loss, read_losses
+from glaim_stream.kafka import Loss, read_losses
 from glaim_stream.worker import lost_offsets as module
 from glaim_stream.worker.lost_offsets import Gap, Gaps, LostOffsets
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from glaim_stream.core.errors import OwnershipLost
-from glaim_stream.kafka.transactions import TransactionalPublisher
+from glaim_stream.kafka import TransactionalPublisher
 from glaim_stream.worker.outlet import ExactlyOnce
 
 

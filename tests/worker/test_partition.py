@@ -21,14 +21,11 @@ from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.errors import OwnershipLost
 from glaim_stream.core.readings import InputRecord
 from glaim_stream.core.times import steady_ms
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.kafka.offsets import Commit, OffsetLedger
-from glaim_stream.output.records import read_rows
-from glaim_stream.pipeline.applied import Applied
-from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.imputers import Imputed, Imputer, Interpolation, Ladder, Windows
+from glaim_stream.kafka import Commit, OffsetLedger
+from glaim_stream.output import read_rows
+from glaim_stream.pipeline import Applied, Pipeline
+from glaim_stream.windows import PartitionWindows
 from glaim_stream.worker import partition as module
 from glaim_stream.worker import restore
 from glaim_stream.worker.outlet import AtLeastOnce

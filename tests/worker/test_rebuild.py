@@ -16,10 +16,9 @@ from prometheus_client import REGISTRY
 from glaim_stream.core.readings import InputRecord
 from glaim_stream.core.settings import Settings
 from glaim_stream.core.stamps import Tick, ticks_text
-from glaim_stream.kafka import commits
-from glaim_stream.kafka.offsets import METADATA_PREFIX, Commit
-from glaim_stream.windows.clock_closes import ClockClose
-from glaim_stream.windows.history import history_ms
+from glaim_stream.kafka import Commit, commits
+from glaim_stream.kafka.offsets import METADATA_PREFIX
+from glaim_stream.windows import ClockClose, history_ms
 from glaim_stream.worker import rebuild
 from tests.support import Record, catalogue
 

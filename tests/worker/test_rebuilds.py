@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glaim_stream.core.catalogue import Catalogue, parse_catalogue
-from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.windows import PartitionWindows
 from tests.event_time import NAN, by_group, by_key, catalogues, event, events, fed, in_batches
 from tests.support import Event, Row, rows_of
 

@@ -9,12 +9,9 @@ import pytest
 from prometheus_client import REGISTRY
 
 from glaim_stream.core.readings import InputRecord
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.pipeline.applied import Applied
-from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.history import HORIZON
-from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.imputers import Interpolation, Ladder
+from glaim_stream.pipeline import Applied, Pipeline
+from glaim_stream.windows import HORIZON, PartitionWindows
 from glaim_stream.worker import restore
 from glaim_stream.worker.restore import CannotApply, Rebuild, TopicRestore
 from tests.support import POISON, MemoryRebuilder, PoisonedPipeline, Record, catalogue, json_record

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.kafka.offsets import Commit
-from glaim_stream.output.messages import Origin, Output
-from glaim_stream.pipeline.applied import Applied
+from glaim_stream.imputers import Interpolation
+from glaim_stream.kafka import Commit
+from glaim_stream.output import Origin, Output
+from glaim_stream.pipeline import Applied, Pending, Pipeline
 from glaim_stream.pipeline.asking import Answer
-from glaim_stream.pipeline.engine import Pending
-from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.worker.unpublished import Unpublished, UnpublishedQueue
 from tests.support import Record, catalogue, json_record
 

@@ -21,7 +21,7 @@ import torch
 
 from glaim_stream.core.contract import read_contract
 from glaim_stream.core.errors import SettingsError
-from glaim_stream.files.table import read_table
+from glaim_stream.files import read_table
 from training import checkpoint as checkpoints
 from training.autoconfig.catalogue_entry import entry
 from training.autoconfig.layout import Guess, guess

@@ -17,10 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import listed
-from glaim_stream.files import roles
-from glaim_stream.files.kinds import is_number
-from glaim_stream.files.sentinels import note, sentinels
-from glaim_stream.files.times import candidates
+from glaim_stream.files import candidates, is_number, note, roles, sentinels
 from training.autoconfig.time_column import time_column
 from training.data.series import DataSpec
 from training.data.tables import columns_of, require_columns, times_of

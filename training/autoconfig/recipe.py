@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from glaim_stream.form.tiles import MOST_CELLS
+from glaim_stream.form import MOST_CELLS
 from training.errors import NetworkTooSlow
 
 MINUTES = 10.0  # of training, by default

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.files.times import ORDERS
+from glaim_stream.files import ORDERS
 from training.errors import DataError
 
 Floats = NDArray[np.float32]

@@ -25,13 +25,10 @@ from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.step_means import mean_of_each
 from glaim_stream.core.stray_times import stray_times
 from glaim_stream.core.times import EARLIEST_MS, LATEST_MS, NO_TIME
-from glaim_stream.files.content import plain
-from glaim_stream.files.kinds import is_number
-from glaim_stream.files.stamps import stamps
-from glaim_stream.files.table import read_table as read_file
-from glaim_stream.files.times import times_of as times_in
-from glaim_stream.files.zones import utc, zone_column
-from glaim_stream.health.doubtful_series import doubtful_cells
+from glaim_stream.files import is_number, plain, stamps, utc, zone_column
+from glaim_stream.files import read_table as read_file
+from glaim_stream.files import times_of as times_in
+from glaim_stream.health import doubtful_cells
 from training.data.series import DataSpec, Floats, Series
 from training.errors import DataError
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from glaim_stream.form.form import ClosedForm
+from glaim_stream.form import ClosedForm
 from training.checkpoint import Checkpoint
 from training.data.series import Series, split
 from training.data.windows import WindowSet

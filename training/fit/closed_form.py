@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from glaim_stream.core.contract import FORM_FILE
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.health.stored import form_with_habits
-from glaim_stream.models.form_manifest import place_form
+from glaim_stream.form import ClosedForm
+from glaim_stream.health import form_with_habits
+from glaim_stream.models import place_form
 from training import closed_form
 from training.autoconfig.catalogue_entry import Shown, catalogue
 from training.checkpoint import Checkpoint

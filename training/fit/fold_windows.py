@@ -14,9 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.form.levels import with_ridge
-from glaim_stream.form.moments import with_free_levels
+from glaim_stream.form import ClosedForm, with_free_levels, with_ridge
 from training.config import TrainSpec
 from training.data.batches import Drawn, Tensors, draw, windows_on
 from training.data.masks import FittedMasks

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.contract import FORM_FILE
-from glaim_stream.form.form import ClosedForm
+from glaim_stream.form import ClosedForm
 from training import closed_form
 from training.closed_form import TimedFill
 from training.data.series import Scale, Series

@@ -12,11 +12,9 @@ from glaim_stream.core.contract import FORM_FILE
 from glaim_stream.core.errors import ModelError
 from glaim_stream.core.times import text_of_ms
 from glaim_stream.core.trust import Trust
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.health.habits import learn
-from glaim_stream.health.stored import with_habits
-from glaim_stream.models.form_manifest import place_form, read_sealed_form
-from glaim_stream.models.hold import require_folder_released
+from glaim_stream.form import ClosedForm
+from glaim_stream.health import learn, with_habits
+from glaim_stream.models import place_form, read_sealed_form, require_folder_released
 from training import closed_form
 from training.config import RunConfig
 from training.data.series import Series, split

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from glaim_stream.files.times import ORDERS
+from glaim_stream.files import ORDERS
 from training import config as configs
 from training.autoconfig import from_file
 from training.config import RunConfig

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from glaim_stream.form.form import ClosedForm
+from glaim_stream.form import ClosedForm
 from training import config as configs
 from training.checkpoint import Checkpoint
 from training.config import RunConfig

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glaim_stream.form.simplex import convex_weights
+from glaim_stream.form import convex_weights
 from training.data.windows import Batch
 from training.network.cascade import Cascade, reach_classes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glaim_stream.form.tiles import MOST_CELLS
+from glaim_stream.form import MOST_CELLS
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from glaim_stream.core.contract import ResidualQuantiles
-from glaim_stream.form.baselines import interpolation, last_value
+from glaim_stream.form import interpolation, last_value
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, data_path
 from training.data.series import Scale, Series, Split, split

@@ -15,11 +15,19 @@ from typing import Any
 
 from glaim_stream.core.contract import CONTRACT_FILE, read_contract
 from glaim_stream.core.trust import Trust
-from glaim_stream.models.folders import DiskFolder
-from glaim_stream.models.form_manifest import FORM_FILES
-from glaim_stream.models.hold import require_folder_released
-from glaim_stream.models.local import highest_ever, join, move, staging, versions
-from glaim_stream.models.sealed import is_sealed, open_sealed, seal
+from glaim_stream.models import (
+    FORM_FILES,
+    DiskFolder,
+    highest_ever,
+    is_sealed,
+    join,
+    move,
+    open_sealed,
+    require_folder_released,
+    seal,
+    staging,
+    versions,
+)
 from training.config import ExportSpec
 from training.errors import ExportError
 

@@ -19,7 +19,7 @@ from sklearn.impute import IterativeImputer
 from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import nan_euclidean_distances
 
-from glaim_stream.form.baselines import interpolation, last_value
+from glaim_stream.form import interpolation, last_value
 from training import closed_form
 from training.closed_form import Ints, TimedFill
 from training.data.outages import Bools

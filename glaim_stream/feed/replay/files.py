@@ -18,7 +18,7 @@ from aiokafka.partitioner import DefaultPartitioner
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.feed.formats import InputFormat
 from glaim_stream.feed.messages import ARROW_HEADERS, Encoder, Plan
-from glaim_stream.files.filled_rows import OF_ROWS, refusal
+from glaim_stream.files import OF_ROWS, refusal
 
 RAW_ENDINGS = (".jsonl", ".ndjson", ".arrows")  # one message per line, or consecutive Arrow IPC streams
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 
 from glaim_stream.core.readings import InputRecord
 from glaim_stream.feed.replay.restore import CopyRestore
-from glaim_stream.output.messages import Publisher
-from glaim_stream.pipeline.engine import PartitionEngine, Pending
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.output import Publisher
+from glaim_stream.pipeline import PartitionEngine, Pending, Pipeline
 
 
 @dataclass(slots=True)

@@ -15,10 +15,8 @@ from glaim_stream.core.settings import Settings
 from glaim_stream.feed.replay.files import Dealer, Messages
 from glaim_stream.feed.replay.partition import Counts, PartitionReplay
 from glaim_stream.feed.replay.sinks import FileSink, OutageFile, Recorded, RejectFile, topic_sink
-from glaim_stream.kafka.ranges import Range, read_range, reader
-from glaim_stream.kafka.topics import ensure_topic
-from glaim_stream.output.messages import Publisher
-from glaim_stream.output.row_files import RowFile
+from glaim_stream.kafka import Range, ensure_topic, read_range, reader
+from glaim_stream.output import Publisher, RowFile
 
 Progress = Callable[[int, int], object]  # records so far, records in all
 

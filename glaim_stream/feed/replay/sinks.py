@@ -13,14 +13,9 @@ from typing import IO, Self
 from aiokafka import AIOKafkaProducer
 
 from glaim_stream.core.settings import Settings
-from glaim_stream.decode.dead_letters import HEADER_PREFIX, DeadLetter
-from glaim_stream.kafka.connection import kafka_options
-from glaim_stream.kafka.publish import KafkaPublisher
-from glaim_stream.kafka.send import Headers, Send, send_errors
-from glaim_stream.output.announcements import Announcement
-from glaim_stream.output.messages import Output, Publisher
-from glaim_stream.output.records import read_rows, without_dictionaries
-from glaim_stream.output.row_files import RowFile
+from glaim_stream.decode import HEADER_PREFIX, DeadLetter
+from glaim_stream.kafka import Headers, KafkaPublisher, Send, kafka_options, send_errors
+from glaim_stream.output import Announcement, Output, Publisher, RowFile, read_rows, without_dictionaries
 
 
 class FileSink:

@@ -12,10 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from glaim_stream.core.catalogue import Catalogue
-from glaim_stream.decode.decoder import Decoder
-from glaim_stream.decode.groups import GroupIndex
-from glaim_stream.kafka.ranges import Range, read_range
-from glaim_stream.windows.history import history_ms
+from glaim_stream.decode import Decoder, GroupIndex
+from glaim_stream.kafka import Range, read_range
+from glaim_stream.windows import history_ms
 
 _PROBE_RECORDS = 2000
 

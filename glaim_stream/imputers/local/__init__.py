@@ -18,10 +18,9 @@ from glaim_stream.core.errors import ContractError, ImputerAbsent, ImputerError,
 from glaim_stream.core.trust import Trust
 from glaim_stream.imputers.centring import Centred
 from glaim_stream.imputers.protocol import Imputed, Windows, requested_values
-from glaim_stream.models.folders import DiskFolder
-from glaim_stream.models.sealed import open_sealed, warn_unsealed
-from glaim_stream.models.torchscript import require_known_operators
-from glaim_stream.models.versions import Contracts
+from glaim_stream.models import Contracts, DiskFolder, open_sealed, require_known_operators, warn_unsealed
+
+__all__ = ["LocalImputer"]
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from glaim_stream.imputers.first_answer import typical_windows
 from glaim_stream.imputers.protocol import Imputed, Windows, requested_values
 from glaim_stream.imputers.remote.access import TritonAccess
 from glaim_stream.imputers.version_choice import VersionChoice
-from glaim_stream.models.versions import Contracts
+from glaim_stream.models import Contracts
 
 _UNREACHABLE = "StatusCode.UNAVAILABLE"  # or restarting
 _TOKEN_REFUSED = ("StatusCode.UNAUTHENTICATED", "StatusCode.PERMISSION_DENIED")  # a new token may be on its way

@@ -1,6 +1,20 @@
 """Checks the output and the dead letters against the input, by other logic than the worker's."""
 
-from glaim_stream.operate.audit.report import AuditReport
-from glaim_stream.operate.audit.run import Request, audit
+from __future__ import annotations
 
-__all__ = ["AuditReport", "Request", "audit"]
+from typing import TYPE_CHECKING
+
+from glaim_stream.core.doors import opened
+
+if TYPE_CHECKING:
+    from glaim_stream.operate.audit.report import PROBLEMS, AuditReport
+    from glaim_stream.operate.audit.run import Request, audit
+
+__all__ = [
+    "PROBLEMS",
+    "AuditReport",
+    "Request",
+    "audit",
+]
+
+__getattr__ = opened(__name__)

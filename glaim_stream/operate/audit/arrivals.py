@@ -12,7 +12,7 @@ import numpy as np
 from glaim_stream.core.readings import Readings
 from glaim_stream.operate.audit.keys import Bools, Ints
 from glaim_stream.operate.audit.model_columns import ModelColumns
-from glaim_stream.windows.clock import NEVER_MS
+from glaim_stream.windows import NEVER_MS
 
 
 @dataclass(frozen=True, slots=True)

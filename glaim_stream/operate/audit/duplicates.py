@@ -16,7 +16,7 @@ from glaim_stream.operate.audit.keys import Bools, Ints, Keys
 from glaim_stream.operate.audit.output_rows import OutputRows, same_values
 from glaim_stream.operate.audit.report import Findings
 from glaim_stream.operate.audit.step_set import StepSet
-from glaim_stream.windows.history import HORIZON
+from glaim_stream.windows import HORIZON
 
 _RESOLUTION_SLACK = 1.001  # rounding of the difference itself
 _RELATIVE_TOLERANCE = 1e-5  # of values that are not rounded

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from aiokafka import TopicPartition
 
-from glaim_stream.kafka.losses import Loss
+from glaim_stream.kafka import Loss
 from glaim_stream.operate.audit.commits import Commit
 from glaim_stream.operate.audit.report import Finding, Findings, Offence
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.contract import Contract
-from glaim_stream.decode.groups import GroupIndex
-from glaim_stream.output.sensor_tables import SensorTable
+from glaim_stream.decode import GroupIndex
+from glaim_stream.output import SensorTable
 
 
 class ModelColumns:

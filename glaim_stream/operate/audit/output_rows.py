@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.errors import RecordError
 from glaim_stream.core.vocabulary import METHODS, Quality, Status, severity
-from glaim_stream.decode.groups import UNKNOWN_GROUP
-from glaim_stream.kafka.outgoing import ONCE_FROM
+from glaim_stream.decode import UNKNOWN_GROUP
+from glaim_stream.kafka import ONCE_FROM
 from glaim_stream.operate.audit.model_columns import ModelColumns
-from glaim_stream.output.records import read_rows
+from glaim_stream.output import read_rows
 
 NO_EVENT_TIME_MS = np.iinfo(np.int64).min
 

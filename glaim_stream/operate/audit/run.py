@@ -16,7 +16,7 @@ from glaim_stream.core.contract import CONTRACT_FILE, read_contract
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.settings import Settings
 from glaim_stream.core.times import text_of_ms
-from glaim_stream.kafka.ranges import reader
+from glaim_stream.kafka import reader
 from glaim_stream.operate.audit.commits import Commit
 from glaim_stream.operate.audit.judged_steps import JudgedSteps
 from glaim_stream.operate.audit.letters import LetterFile
@@ -28,7 +28,7 @@ from glaim_stream.operate.audit.report import PROBLEMS, AuditReport, Finding, Fi
 from glaim_stream.operate.audit.topics import Ends, Offsets, Progress, TopicReader, admin_client, at_partition
 from glaim_stream.operate.audit.warnings import warnings_of
 from glaim_stream.operate.sorting import temporary_folder
-from glaim_stream.windows.history import HORIZON
+from glaim_stream.windows import HORIZON
 
 _NO_END = 1 << 62
 _LEAST_LEAD_MS = 3_600_000  # by how much the clocks of producers, broker and workers may differ

@@ -14,11 +14,8 @@ from aiokafka.errors import KafkaError
 
 from glaim_stream.core.errors import SettingsError, unknown_name
 from glaim_stream.core.settings import Settings
-from glaim_stream.decode.decoder import Decoded, Decoder
-from glaim_stream.kafka.connection import kafka_options
-from glaim_stream.kafka.losses import Loss, read_losses
-from glaim_stream.kafka.offsets import rebuild_from_metadata
-from glaim_stream.kafka.ranges import Range, no_topic, read_range
+from glaim_stream.decode import Decoded, Decoder
+from glaim_stream.kafka import Loss, Range, kafka_options, no_topic, read_losses, read_range, rebuild_from_metadata
 from glaim_stream.operate.audit.commits import Commit
 from glaim_stream.operate.audit.letters import LetterFile
 from glaim_stream.operate.audit.model_columns import ModelColumns

@@ -10,7 +10,7 @@ from kafka.errors import KafkaError, for_code
 
 from glaim_stream.core.errors import BrokerUnready, SettingsError
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.topics import connected_admin
+from glaim_stream.kafka import connected_admin
 from glaim_stream.operate.check.findings import Finding, Outcome, failed, ok, warning
 from glaim_stream.operate.check.group import group_finding
 from glaim_stream.operate.check.topics import TopicFacts, access_findings, topic_findings

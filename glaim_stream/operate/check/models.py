@@ -8,12 +8,9 @@ from glaim_stream.core.catalogue import Catalogue, Model, read_catalogue
 from glaim_stream.core.contract import CONTRACT_FILE, FORM_FILE, Contract, read_contract
 from glaim_stream.core.errors import CatalogueError, ContractError, GlaimError
 from glaim_stream.core.settings import Settings
-from glaim_stream.imputers.closed_form import WatchedForm, version_of
-from glaim_stream.imputers.first_answer import empty_windows, typical_windows
-from glaim_stream.imputers.protocol import Rung
-from glaim_stream.imputers.remote.access import triton_access
-from glaim_stream.imputers.remote.triton import TritonImputer
-from glaim_stream.models.versions import Contracts
+from glaim_stream.imputers import Rung, WatchedForm, empty_windows, typical_windows, version_of
+from glaim_stream.imputers.remote import TritonImputer, triton_access
+from glaim_stream.models import Contracts
 from glaim_stream.operate.check.findings import Finding, failed, ok, warning
 
 

@@ -10,7 +10,7 @@ from glaim_stream.operate.check.broker import kafka_findings
 from glaim_stream.operate.check.findings import Finding, Outcome, Subject
 from glaim_stream.operate.check.metrics_port import metrics_findings
 from glaim_stream.operate.check.models import answer_findings, catalogue_findings, contract_findings, form_findings
-from glaim_stream.windows.history import history_ms
+from glaim_stream.windows import history_ms
 
 
 async def check(settings: Settings, subjects: Collection[Subject] = ()) -> list[Finding]:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from glaim_stream.core.budget import DEFAULT
-from glaim_stream.windows.history import history_steps
-from glaim_stream.windows.probes import FEWEST_WINDOWS, MOST_COPIES, MOST_WINDOWS
+from glaim_stream.windows import FEWEST_WINDOWS, MOST_COPIES, MOST_WINDOWS, history_steps
 
 Shape = Literal["single", "batch", "arrow"]
 

@@ -29,8 +29,7 @@ from kafka.protocol.producer import AddOffsetsToTxnRequest
 
 from glaim_stream.core.errors import BrokerUnready, SettingsError
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.topics import connected_admin
-from glaim_stream.kafka.transactions import transactional_id
+from glaim_stream.kafka import connected_admin, transactional_id
 from glaim_stream.operate.check.findings import Finding, Outcome, failed, ok
 from glaim_stream.operate.check.rights import grant
 

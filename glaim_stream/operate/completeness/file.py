@@ -14,17 +14,13 @@ from numpy.typing import NDArray
 from glaim_stream.core.errors import SettingsError, unknown_name
 from glaim_stream.core.times import NO_TIME
 from glaim_stream.core.vocabulary import DOUBTFUL, METHODS, Method
-from glaim_stream.files.form import duration
-from glaim_stream.files.series import Cells, ReadingColumn, Series, series_of
+from glaim_stream.files import Cells, ReadingColumn, Series, duration, series_of
 from glaim_stream.operate.completeness.days import Days
 from glaim_stream.operate.completeness.figures import SensorDays
 from glaim_stream.operate.completeness.report import Report, worst_first
 from glaim_stream.operate.completeness.tally import Bools, Span, Tally
 from glaim_stream.operate.completeness.tally import Cells as DayCells
-from glaim_stream.tables.cells import fill_cells
-from glaim_stream.tables.columns import beside
-from glaim_stream.tables.groups import Group, Progress
-from glaim_stream.tables.user_file import UserFile, cells_of, open_file
+from glaim_stream.tables import Group, Progress, UserFile, beside, cells_of, fill_cells, open_file
 
 _SHORTEST_MONTH_MS = 28 * 86_400_000
 _OF_ROWS = {"group", "sensor", "ts", "observed", "method", "revision"}  # columns of `tail --out`

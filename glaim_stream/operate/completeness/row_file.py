@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.vocabulary import METHODS, QUALITIES, Quality
-from glaim_stream.decode.groups import UNKNOWN_GROUP, UNKNOWN_SENSOR, GroupIndex
+from glaim_stream.decode import UNKNOWN_GROUP, UNKNOWN_SENSOR, GroupIndex
 from glaim_stream.operate.completeness.newest import BY, ROW, TOO_LATE, cells_of
 from glaim_stream.operate.completeness.tally import Cells, Ints
 from glaim_stream.operate.sorting import RUN_ROWS, Rows, SortedFile
-from glaim_stream.output.records import read_rows
+from glaim_stream.output import read_rows
 
 NEVER_MS = int(np.iinfo(np.int64).max)
 _LONGEST = RUN_ROWS  # rows of one sensor that are counted at once

@@ -9,7 +9,7 @@ from typing import Any
 
 from glaim_stream.core.times import zone_of
 from glaim_stream.operate.completeness.figures import FILLED_BY, percent
-from glaim_stream.tables.summary import method_name
+from glaim_stream.tables import method_name
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 NOTHING = "–"

@@ -20,10 +20,8 @@ from glaim_stream.core.catalogue import read_catalogue
 from glaim_stream.core.errors import RecordError, SettingsError, unknown_name
 from glaim_stream.core.settings import Settings
 from glaim_stream.core.times import moment_ms, text_of_ms
-from glaim_stream.decode.dead_letters import positions_of
-from glaim_stream.decode.decoder import Decoder
-from glaim_stream.decode.groups import UNKNOWN_GROUP
-from glaim_stream.kafka.ranges import Range, partitions_of, ranges_of, read_range, reader
+from glaim_stream.decode import UNKNOWN_GROUP, Decoder, positions_of
+from glaim_stream.kafka import Range, partitions_of, ranges_of, read_range, reader
 from glaim_stream.operate.completeness.days import Days
 from glaim_stream.operate.completeness.report import Report, worst_first
 from glaim_stream.operate.completeness.row_file import RowFile

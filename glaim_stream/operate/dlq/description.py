@@ -10,9 +10,7 @@ import pyarrow as pa
 from glaim_stream.core.budget import DEFAULT, Budget, OverBudget
 from glaim_stream.core.printable import printable
 from glaim_stream.core.times import text_of_ms
-from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
-from glaim_stream.decode.arrow_streams import read_bounded
-from glaim_stream.decode.positions import shown
+from glaim_stream.decode import ARROW_CONTENT_TYPE, read_bounded, shown
 from glaim_stream.operate.dlq.letters import Letter
 
 _MAX_HEX_BYTES = 512

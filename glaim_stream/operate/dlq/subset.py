@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from glaim_stream.core.budget import DEFAULT, Budget
-from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
-from glaim_stream.decode.arrow_streams import read_bounded
+from glaim_stream.decode import ARROW_CONTENT_TYPE, read_bounded
 
 _LONG_COLUMNS = {"sensor", "value"}
 

@@ -1,1 +1,31 @@
 """Explains a published value: the window it was filled from, and what each reading of it contributed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from glaim_stream.core.doors import opened
+
+if TYPE_CHECKING:
+    from glaim_stream.operate.explain.estimates import CellEstimates, Estimate
+    from glaim_stream.operate.explain.explained import Explained, Means, Row, explain_published, explain_unpublished
+    from glaim_stream.operate.explain.network import network_answers
+    from glaim_stream.operate.explain.parts import Answers
+    from glaim_stream.operate.explain.topic import Published, find_published, read_input
+
+__all__ = [
+    "Answers",
+    "CellEstimates",
+    "Estimate",
+    "Explained",
+    "Means",
+    "Published",
+    "Row",
+    "explain_published",
+    "explain_unpublished",
+    "find_published",
+    "network_answers",
+    "read_input",
+]
+
+__getattr__ = opened(__name__)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.readings import InputRecord
 from glaim_stream.core.vocabulary import FINAL, UPGRADED
-from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.closing import NO_WINDOW, Closed
+from glaim_stream.pipeline import Pipeline
+from glaim_stream.windows import NO_WINDOW, Closed
 
 _FAR_MS = 1 << 53  # of the wall clock: beyond every idle timeout
 

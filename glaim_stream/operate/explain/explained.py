@@ -10,14 +10,11 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.errors import ModelError, SettingsError
 from glaim_stream.core.vocabulary import METHODS, Method
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.form.kind_bands import by_kind
-from glaim_stream.form.kinds import Kind, with_directions
-from glaim_stream.imputers.closed_form import version_of
+from glaim_stream.form import ClosedForm, Kind, by_kind, with_directions
+from glaim_stream.imputers import version_of
 from glaim_stream.operate.explain.estimates import Estimate
 from glaim_stream.operate.explain.parts import Answers, Parts, of_baseline, of_form, of_network
-from glaim_stream.output.repair import bands, possible_range, published
-from glaim_stream.output.sensor_tables import SensorTable
+from glaim_stream.output import SensorTable, bands, possible_range, published
 
 Doubles = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from glaim_stream.core.catalogue import Model
 from glaim_stream.core.contract import Contract
 from glaim_stream.core.settings import Settings
-from glaim_stream.imputers.protocol import Windows
+from glaim_stream.imputers import Windows
 from glaim_stream.operate.explain.parts import Answers
 
 _AT_A_TIME = 64

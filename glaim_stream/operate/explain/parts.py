@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from glaim_stream.core.angles import around
 from glaim_stream.core.errors import ImputerError
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.form.baselines import interpolation
-from glaim_stream.form.explain import CARRIED, EXPECTED, LEVEL, LINE, RELATION, explain
-from glaim_stream.form.form import ClosedForm
+from glaim_stream.form import CARRIED, EXPECTED, LEVEL, LINE, RELATION, ClosedForm, explain, interpolation
 from glaim_stream.operate.explain.estimates import Estimate
 
 Doubles = NDArray[np.float64]

@@ -13,11 +13,11 @@ from glaim_stream.core.catalogue import Catalogue, Model
 from glaim_stream.core.errors import RecordError, SettingsError, listed
 from glaim_stream.core.settings import Settings
 from glaim_stream.core.times import text_of_ms
-from glaim_stream.decode.dead_letters import HEADER_PREFIX
-from glaim_stream.kafka.ranges import Range, ranges_of, read_range, reader
+from glaim_stream.decode import HEADER_PREFIX
+from glaim_stream.kafka import Range, ranges_of, read_range, reader
 from glaim_stream.operate.explain.estimates import CellEstimates
-from glaim_stream.output.records import read_rows, without_dictionaries
-from glaim_stream.windows.history import history_ms
+from glaim_stream.output import read_rows, without_dictionaries
+from glaim_stream.windows import history_ms
 
 _CLOCK_SKEW_MS = 60_000  # between the clocks of producers, brokers and workers
 

@@ -16,11 +16,10 @@ from glaim_stream.core.readings import InputRecord, Readings
 from glaim_stream.core.step_means import mean_of_each
 from glaim_stream.core.stray_times import stray_times
 from glaim_stream.core.vocabulary import Quality
-from glaim_stream.decode.decoder import Decoder
-from glaim_stream.decode.groups import GroupIndex
-from glaim_stream.form.series import Series
-from glaim_stream.health.doubtful_series import doubtful_cells
-from glaim_stream.health.series import Series as HealthSeries
+from glaim_stream.decode import Decoder, GroupIndex
+from glaim_stream.form import Series
+from glaim_stream.health import Series as HealthSeries
+from glaim_stream.health import doubtful_cells
 from glaim_stream.operate.learn.stuck import stuck_cells
 
 # What stray times leave may still be long: gridding takes up to 100 bytes a reading, so 1 GB here.

@@ -15,14 +15,10 @@ from pathlib import Path
 from glaim_stream.core.catalogue import Model
 from glaim_stream.core.contract import FORM_FILE
 from glaim_stream.core.errors import ModelError
-from glaim_stream.form.fit import fit, rows_needed
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.form.report import INTERPOLATION, LAST_VALUE, Report
-from glaim_stream.form.series import Series
-from glaim_stream.health.series import Series as HealthSeries
-from glaim_stream.health.stored import form_with_habits
-from glaim_stream.models.form_manifest import place_form
-from glaim_stream.models.hold import require_folder_released
+from glaim_stream.form import INTERPOLATION, LAST_VALUE, ClosedForm, Report, Series, fit, rows_needed
+from glaim_stream.health import Series as HealthSeries
+from glaim_stream.health import form_with_habits
+from glaim_stream.models import place_form, require_folder_released
 from glaim_stream.operate.learn.silent import silent_sensors
 from glaim_stream.operate.learn.trial import Errors, better, errors_of, held_out
 

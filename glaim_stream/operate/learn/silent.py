@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import listed
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.form.series import Series
+from glaim_stream.form import ClosedForm, Series
 
 Bools = NDArray[np.bool_]
 

@@ -7,13 +7,19 @@ from collections.abc import Mapping
 import numpy as np
 
 from glaim_stream.core.angles import differences
-from glaim_stream.form.baselines import interpolation
-from glaim_stream.form.fit import rows_needed
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.form.hiding import CASES, hidden_cells
-from glaim_stream.form.kinds import Kind, are, carried_value
-from glaim_stream.form.report import INTERPOLATION, LAST_VALUE
-from glaim_stream.form.series import Series
+from glaim_stream.form import (
+    CASES,
+    INTERPOLATION,
+    LAST_VALUE,
+    ClosedForm,
+    Kind,
+    Series,
+    are,
+    carried_value,
+    hidden_cells,
+    interpolation,
+    rows_needed,
+)
 
 MOST_WINDOWS = 512
 _SHARE = 0.1  # of the rows is held out: at least a window, at most two, because the form learns nothing of them

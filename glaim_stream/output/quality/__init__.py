@@ -1,1 +1,22 @@
 """Live accuracy: errors and coverage of what was filled, summed over stretches of event time, as records."""
+
+from glaim_stream.output.quality.cells import Cells, Column, Source, age_of
+from glaim_stream.output.quality.comparison import METHODS, Comparison
+from glaim_stream.output.quality.kept import KeptKeys
+from glaim_stream.output.quality.partition import PartitionQuality
+from glaim_stream.output.quality.records import Record, group_of_key
+from glaim_stream.output.quality.stretches import Stretch
+
+__all__ = [
+    "METHODS",
+    "Cells",
+    "Column",
+    "Comparison",
+    "KeptKeys",
+    "PartitionQuality",
+    "Record",
+    "Source",
+    "Stretch",
+    "age_of",
+    "group_of_key",
+]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.output.quality.cells import Cells, Column
-from glaim_stream.windows.probes import Place
+from glaim_stream.windows import Place
 
 Doubles = NDArray[np.float64]
 

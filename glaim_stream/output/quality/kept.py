@@ -9,7 +9,7 @@ import msgspec
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.times import moment_ms
 from glaim_stream.output.quality.records import SLOTS, Record, group_of_key
-from glaim_stream.windows.history import STRETCH
+from glaim_stream.windows import STRETCH
 
 ModelOf = Callable[[str], str | None]
 End = tuple[str, int]  # a record's model, and the end of its stretch in epoch milliseconds

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.angles import differences
 from glaim_stream.core.vocabulary import FIRST_CORRECTION, PROVISIONAL, Status
-from glaim_stream.form.kinds import Kind, are
+from glaim_stream.form import Kind, are
 from glaim_stream.output.quality.cells import Cells, Column, age_of
 from glaim_stream.output.quality.stretches import Stretch, Stretches
 from glaim_stream.output.records import Rows
-from glaim_stream.windows.history import STRETCH
-from glaim_stream.windows.probes import Place
+from glaim_stream.windows import STRETCH, Place
 
 Ints = NDArray[np.int64]
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.catalogue import Model
-from glaim_stream.form.kinds import Kind
+from glaim_stream.form import Kind
 from glaim_stream.output.quality.cells import Cells, Source
 from glaim_stream.output.quality.late import LateReadings
 from glaim_stream.output.quality.records import Head, Record, records_of

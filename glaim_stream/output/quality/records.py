@@ -20,8 +20,7 @@ from glaim_stream.core.vocabulary import GAP_AGE_NAMES
 from glaim_stream.output.quality.cells import COLUMNS, Cells, Column, Source
 from glaim_stream.output.quality.comparison import Comparison
 from glaim_stream.output.quality.stretches import Stretch
-from glaim_stream.windows.history import STRETCH
-from glaim_stream.windows.probes import Place
+from glaim_stream.windows import STRETCH, Place
 
 SLOTS = 30  # stretches of which a record is kept: 1,440 steps, a day of steps of a minute
 MOST_KEYS_A_GROUP = SLOTS * len(Source)

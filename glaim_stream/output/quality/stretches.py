@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.output.quality.cells import Cells, joined
-from glaim_stream.windows.history import STRETCH
+from glaim_stream.windows import STRETCH
 
 
 @dataclass(frozen=True, slots=True)

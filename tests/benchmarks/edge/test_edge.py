@@ -16,8 +16,8 @@ from benchmarks.edge.experts import blended, expert_weights
 from benchmarks.edge.table import IDENTITY, markdown, misses, score
 from benchmarks.paper import lines
 from benchmarks.paper.datasets import DATASETS, Dataset
-from glaim_stream.blend.scores import ModelScores
-from glaim_stream.windows.probes import AGES, Place
+from glaim_stream.blend import ModelScores
+from glaim_stream.windows import AGES, Place
 from training.closed_form import TimedFill
 from training.data.outages import Bools
 from training.data.series import Floats

@@ -14,7 +14,7 @@ from benchmarks.paper import cascade, feed, form_means, lines, page, published, 
 from benchmarks.paper import pool as pools
 from benchmarks.paper.__main__ import main
 from benchmarks.paper.datasets import DATASETS, WINDOW
-from glaim_stream.form.baselines import interpolation
+from glaim_stream.form import interpolation
 from training import checkpoint as checkpoints
 from training import closed_form
 from training.checkpoint import Checkpoint

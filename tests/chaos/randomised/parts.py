@@ -21,7 +21,7 @@ from deploy.runner import LocalServer
 from deploy.triton import LocalTriton
 from glaim_stream.core.contract import FORM_FILE
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.kafka import ensure_topics
 from tests.chaos.harness import STARTED
 from tests.chaos.proxy import Proxy
 from tests.chaos.randomised.feed import CATALOGUE, PARTITIONS

@@ -34,7 +34,7 @@ def move_the_clock(file: Path) -> None:
 
 def remove_the_fence() -> None:
     """Give each process transactional ids of its own, so that no owner fences an earlier one."""
-    from glaim_stream.kafka.transactions import TransactionalPublisher
+    from glaim_stream.kafka import TransactionalPublisher
 
     shared = TransactionalPublisher.transactional_id.fget  # type: ignore[attr-defined]
     TransactionalPublisher.transactional_id = property(lambda self: f"{shared(self)}-{os.getpid()}")  # type: ignore[method-assign, assignment]
@@ -44,7 +44,7 @@ def remove_the_abort() -> None:
     """Send rows and letters beside the transaction, so that its abort takes nothing back."""
     from aiokafka import AIOKafkaProducer
 
-    from glaim_stream.kafka.connection import kafka_options
+    from glaim_stream.kafka import kafka_options
 
     def send_plainly(producer: Any, settings: Any) -> None:
         plain = AIOKafkaProducer(**kafka_options(settings), linger_ms=0)
@@ -97,7 +97,7 @@ REMOVALS: dict[str, Callable[[], None]] = {
 
 
 def _change_producers(change: Callable[[Any, Any], None]) -> None:
-    from glaim_stream.kafka.transactions import TransactionalPublisher
+    from glaim_stream.kafka import TransactionalPublisher
 
     made = TransactionalPublisher._new_producer
 
@@ -114,7 +114,7 @@ def main() -> None:
     move_the_clock(Path(os.environ["CHAOS_CLOCK"]))
     if removed := os.environ.get("CHAOS_WITHOUT"):
         REMOVALS[removed]()
-    from glaim_stream.commands.main import main as command
+    from glaim_stream.commands import main as command
 
     sys.argv = ["glaim-stream", "worker"]
     command()

@@ -10,16 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glaim_stream.decode.dead_letters import DeadLetterCause
+from glaim_stream.decode import DeadLetterCause
 from glaim_stream.feed.replay import restore
 from glaim_stream.feed.replay.partition import Counts, PartitionReplay
 from glaim_stream.feed.replay.sinks import OutageFile, Recorded
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.output.announcements import Announcement
-from glaim_stream.output.messages import Origin, Output
-from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.imputers import Interpolation, Ladder
+from glaim_stream.output import Announcement, Origin, Output
+from glaim_stream.pipeline import Pipeline
+from glaim_stream.windows import PartitionWindows
 from tests.pipeline.test_faults import RULES, Failing, poisoned, rows_of, topic
 from tests.support import MemoryPublisher, Record, header
 

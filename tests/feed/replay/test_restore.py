@@ -9,11 +9,9 @@ import pytest
 from glaim_stream.core.readings import InputRecord
 from glaim_stream.feed.replay import restore
 from glaim_stream.feed.replay.restore import CopyRestore
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.pipeline.applied import Applied
-from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.partition import PartitionWindows
+from glaim_stream.imputers import Interpolation, Ladder
+from glaim_stream.pipeline import Applied, Pipeline
+from glaim_stream.windows import PartitionWindows
 from tests.support import Record, catalogue, json_record
 
 

@@ -15,7 +15,7 @@ from glaim_stream.operate.audit.keys import Keys
 from glaim_stream.operate.audit.output_rows import OutputRows
 from glaim_stream.operate.audit.report import Findings
 from glaim_stream.operate.audit.step_set import StepSet
-from glaim_stream.windows.history import HORIZON
+from glaim_stream.windows import HORIZON
 from tests.operate.audit.tables import G1, G2, H1, STEP_MS, arrived, key_of, keys_of, no_rows, output, row
 
 NAMES = ("identical", "closed_by_clock", "other_method", "conflicting")

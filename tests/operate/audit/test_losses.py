@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiokafka import TopicPartition
 
-from glaim_stream.kafka.losses import Loss
+from glaim_stream.kafka import Loss
 from glaim_stream.operate.audit.commits import Commit
 from glaim_stream.operate.audit.losses import check_losses, current_losses
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.operate.audit.output_rows import OutputReader, same_values
-from glaim_stream.output.records import Rows, encode
+from glaim_stream.output import Rows, encode
 from tests.operate.audit.tables import COLUMNS
 
 METER = 123_456_789.12

@@ -14,17 +14,16 @@ import pytest
 
 from glaim_stream.core.catalogue import Catalogue, parse_catalogue
 from glaim_stream.core.vocabulary import UPGRADED
-from glaim_stream.decode.dead_letters import letters_of, positions_of
-from glaim_stream.decode.decoder import Decoder
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.decode import Decoder, positions_of
+from glaim_stream.decode.dead_letters import letters_of
+from glaim_stream.imputers import Interpolation, Ladder
 from glaim_stream.operate.audit.commits import Commit
 from glaim_stream.operate.audit.model_columns import ModelColumns
 from glaim_stream.operate.audit.outages import OutageEvent, read_outages
 from glaim_stream.operate.audit.output_rows import OutputReader, OutputRows
 from glaim_stream.operate.audit.report import Findings
-from glaim_stream.output.records import Method
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.output import Method
+from glaim_stream.pipeline import Pipeline
 from tests.operate.audit.partition_topics import Letters, PartitionTopics, audit_partition
 
 STEP_MS = 60_000

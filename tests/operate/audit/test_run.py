@@ -14,13 +14,12 @@ from aiokafka.structs import OffsetAndMetadata, OffsetAndTimestamp
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.settings import Settings
 from glaim_stream.decode.dead_letters import letters_of
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import Interpolation
-from glaim_stream.kafka.offsets import Commit
+from glaim_stream.imputers import Interpolation, Ladder
+from glaim_stream.kafka import Commit
 from glaim_stream.operate.audit import run
 from glaim_stream.operate.audit.model_columns import ModelColumns
 from glaim_stream.operate.audit.run import Request, audit
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.pipeline import Pipeline
 from tests.operate.audit.test_partition import NOW_MS, START_MS, STEP_MS, Record, catalogue, stream
 
 SETTINGS = Settings(input_topic="in", output_topic="out", consumer_group="workers", imputer="interpolation")

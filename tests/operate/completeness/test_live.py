@@ -16,7 +16,7 @@ from prometheus_client import REGISTRY
 
 from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import read_catalogue
-from glaim_stream.output.records import SCHEMA
+from glaim_stream.output import SCHEMA
 from tests.command_line import call
 from tests.operate.completeness.topic_rows import START_MS, file_of, sums_of
 

@@ -8,7 +8,7 @@ import pytest
 from glaim_stream.core.errors import RecordError
 from glaim_stream.operate.dlq.description import value_text
 from glaim_stream.operate.dlq.subset import keep_readings
-from glaim_stream.output.records import SCHEMA, read_rows
+from glaim_stream.output import SCHEMA, read_rows
 from tests.decode.bombs import HEADERS, JSON_NAMES, NAMES, bombs, json_bombs, stream
 
 LARGE = [name for name in NAMES if name != "a long name in every row"]

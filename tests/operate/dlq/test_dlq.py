@@ -10,10 +10,8 @@ import pyarrow as pa
 import pytest
 
 from glaim_stream.core.errors import SettingsError
-from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
-from glaim_stream.decode.dead_letters import DeadLetterCause, Reject, letters_of
-from glaim_stream.decode.decoder import Decoder
-from glaim_stream.decode.groups import GroupIndex
+from glaim_stream.decode import ARROW_CONTENT_TYPE, DeadLetterCause, Decoder, GroupIndex, Reject
+from glaim_stream.decode.dead_letters import letters_of
 from glaim_stream.operate.dlq.description import describe_letter, value_text
 from glaim_stream.operate.dlq.letters import Filter, Letter, place_of, read_letter, read_receipt, receipt
 from glaim_stream.operate.dlq.subset import keep_readings

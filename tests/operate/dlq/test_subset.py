@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
+from glaim_stream.decode import ARROW_CONTENT_TYPE
 from glaim_stream.decode.arrow_streams import read_claimed
 from glaim_stream.operate.dlq.subset import keep_readings
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.core.vocabulary import FINAL, PROVISIONAL, UPGRADED
-from glaim_stream.imputers.protocol import Imputed, Windows
+from glaim_stream.imputers import Imputed, Windows
 from glaim_stream.operate.explain.estimates import CellEstimates
 from tests.pipeline.form_streams import AWAY, NOW_MS, pipeline_of, records, rows_of
 from tests.support import Neighbours

@@ -9,9 +9,8 @@ import pytest
 
 from glaim_stream.core.errors import ImputerError, ModelError, SettingsError
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.form.kinds import Kind
-from glaim_stream.imputers.closed_form import version_of
+from glaim_stream.form import ClosedForm, Kind
+from glaim_stream.imputers import version_of
 from glaim_stream.operate.explain.estimates import Estimate
 from glaim_stream.operate.explain.explained import (
     CORRECTION,
@@ -24,7 +23,7 @@ from glaim_stream.operate.explain.explained import (
     explain_unpublished,
 )
 from glaim_stream.operate.explain.parts import Answers, of_baseline, of_network
-from glaim_stream.output.sensor_tables import SensorTable
+from glaim_stream.output import SensorTable
 from tests.form.samples import STEPS, fitted, series, windows
 
 FREE = SensorTable(np.full(3, -np.inf), np.full(3, np.inf), np.zeros(3), np.full(3, np.inf), STEPS, None, {})

@@ -9,7 +9,7 @@ import pytest
 
 from glaim_stream.core.budget import DEFAULT
 from glaim_stream.core.errors import ModelError
-from glaim_stream.form.series import Series
+from glaim_stream.form import Series
 from glaim_stream.operate.learn import collect
 from glaim_stream.operate.learn.collect import Collector
 from tests.support import catalogue, json_record

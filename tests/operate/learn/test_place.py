@@ -13,14 +13,11 @@ from glaim_stream.core.contract import FORM_FILE
 from glaim_stream.core.errors import ModelError
 from glaim_stream.core.trust import Trust
 from glaim_stream.feed.plant import STEP_MS, simulate
-from glaim_stream.form.fit import fit
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.form.kinds import Kind
-from glaim_stream.form.series import Series
-from glaim_stream.imputers.closed_form import WatchedForm
+from glaim_stream.form import ClosedForm, Kind, Series, fit
+from glaim_stream.imputers import WatchedForm
+from glaim_stream.models import open_store, release
 from glaim_stream.models.form_manifest import FORM_MANIFEST
-from glaim_stream.models.hold import hold, release
-from glaim_stream.models.store import open_store
+from glaim_stream.models.hold import hold
 from glaim_stream.operate.learn.place import IN_USE, NEW, Learned, learn
 from tests.support import catalogue
 

@@ -7,9 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from glaim_stream.form.fit import fit
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.form.series import Series
+from glaim_stream.form import ClosedForm, Series, fit
 from glaim_stream.operate.learn.silent import silent_sensors
 
 STEP_MS, WINDOW, ROWS, HELD = 60_000, 6, 100, 10

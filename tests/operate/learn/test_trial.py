@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.feed.plant import STEP_MS, simulate
-from glaim_stream.form.fit import fit
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.form.kinds import Kind
-from glaim_stream.form.series import Series
+from glaim_stream.form import ClosedForm, Kind, Series, fit
 from glaim_stream.operate.learn.trial import better, errors_of, held_out
 
 WINDOW, ROWS, HELD = 12, 200, 15

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from glaim_stream.imputers.form_expert import FormExpert
-from glaim_stream.imputers.protocol import Imputed, Imputer, Windows
+from glaim_stream.imputers import FormExpert, Imputed, Imputer, Windows
 from glaim_stream.output.quality.records import Record
 from glaim_stream.output.records import Rows
-from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows.probes import newest_steps
+from glaim_stream.pipeline import Pipeline
+from glaim_stream.windows import newest_steps
 from tests.pipeline.form_streams import NOW_MS, QUANTILES, RULES, Form
 from tests.support import Neighbours, contract
 from tests.support import Record as Input

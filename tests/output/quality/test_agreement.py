@@ -21,11 +21,11 @@ from glaim_stream.build import create_pipeline
 from glaim_stream.core.contract import read_contract
 from glaim_stream.core.settings import Settings
 from glaim_stream.core.times import moment_ms
-from glaim_stream.form.form import ClosedForm
+from glaim_stream.form import ClosedForm
+from glaim_stream.imputers import Windows
 from glaim_stream.imputers.local import LocalImputer
-from glaim_stream.imputers.protocol import Windows
 from glaim_stream.page.figures import Accuracy
-from glaim_stream.windows.history import STRETCH
+from glaim_stream.windows import STRETCH
 from tests.data_sets import DATA_SETS
 from tests.output.quality.streams import Partition, documents
 from tests.output.quality.sums import assert_page_agrees, coverage_by_position, pooled_regret, print_regret

@@ -9,12 +9,9 @@ from typing import Any
 import pytest
 
 from glaim_stream.feed.replay.restore import CopyRestore
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.imputers import Interpolation, Ladder
 from glaim_stream.output.quality.partition import ModelQuality, PartitionQuality
-from glaim_stream.pipeline import settling
-from glaim_stream.pipeline.engine import PartitionEngine
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.pipeline import PartitionEngine, Pipeline, settling
 from tests.support import Record, catalogue, json_record
 
 RULES = catalogue(sensors=8, window=96, max_gap=48, revise_after=8, lateness_s=0, max_ahead_s=30)

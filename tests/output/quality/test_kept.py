@@ -7,7 +7,7 @@ import json
 from glaim_stream.core.times import text_of_ms
 from glaim_stream.output.quality.kept import KeptKeys
 from glaim_stream.output.quality.records import SLOTS, Record, key_of
-from glaim_stream.windows.history import STRETCH
+from glaim_stream.windows import STRETCH
 
 SPAN_MS = STRETCH * 1000  # of a stretch
 

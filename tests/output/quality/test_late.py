@@ -11,7 +11,7 @@ from glaim_stream.core.times import moment_ms
 from glaim_stream.core.vocabulary import FIRST_CORRECTION
 from glaim_stream.output.quality.late import LateReadings
 from glaim_stream.output.records import Method, Rows
-from glaim_stream.windows.history import STRETCH
+from glaim_stream.windows import STRETCH
 from tests.output.quality.streams import Partition, documents, pipeline_of
 from tests.pipeline.form_streams import Offset, records
 from tests.support import Record, json_record

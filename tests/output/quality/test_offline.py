@@ -21,8 +21,7 @@ from glaim_stream.core.times import moment_ms
 from glaim_stream.core.vocabulary import PROVISIONAL
 from glaim_stream.feed.plant import SENSORS, START_MS, STEP_MS, simulate
 from glaim_stream.page.figures import Accuracy
-from glaim_stream.windows.history import STRETCH
-from glaim_stream.windows.probes import AGES
+from glaim_stream.windows import AGES, STRETCH
 from tests.output.quality.streams import Partition, documents
 from tests.output.quality.sums import assert_page_agrees, pooled_regret, print_regret
 from tests.support import Record, json_record

@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 from prometheus_client import REGISTRY
 
-from glaim_stream.blend.scores import Expert
+from glaim_stream.blend import Expert
 from glaim_stream.core.times import moment_ms
 from glaim_stream.core.vocabulary import GAP_AGE_NAMES, GAP_AGES
 from glaim_stream.output.quality.records import MOST_KEYS_A_GROUP, SLOTS, group_of_key, key_of
 from glaim_stream.output.records import Rows
 from glaim_stream.pipeline import settling
 from glaim_stream.pipeline.accuracy import Asked
-from glaim_stream.windows.history import STRETCH
-from glaim_stream.windows.probes import Place
+from glaim_stream.windows import STRETCH, Place
 from tests.output.quality.streams import Drifting, Partition, documents, pipeline_of
 from tests.pipeline.form_streams import AWAY, Form, Offset, records
 

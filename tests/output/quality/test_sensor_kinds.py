@@ -11,14 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from glaim_stream.form.fit import fit
-from glaim_stream.form.kinds import Kind
-from glaim_stream.imputers.closed_form import ClosedFormImputer
-from glaim_stream.imputers.form_expert import FormExpert
-from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.simple import Interpolation
+from glaim_stream.form import Kind, fit
+from glaim_stream.imputers import ClosedFormImputer, FormExpert, Interpolation, Ladder
 from glaim_stream.output.records import Method
-from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.pipeline import Pipeline
 from tests.output.quality.streams import Partition, documents
 from tests.pipeline.form_streams import NOW_MS, RULES
 from tests.support import Record, contract, json_record

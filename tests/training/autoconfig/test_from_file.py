@@ -13,8 +13,8 @@ import pytest
 from glaim_stream.core.catalogue import read_catalogue
 from glaim_stream.core.contract import read_contract
 from glaim_stream.feed.plant import SENSORS, simulate
+from glaim_stream.imputers import Windows
 from glaim_stream.imputers.local import LocalImputer
-from glaim_stream.imputers.protocol import Windows
 from tests.training.fake_triton import request, start
 from training.autoconfig import from_file
 from training.data.tables import load

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from glaim_stream.files.read import read
+from glaim_stream.files import read
 from tests.data_sets import DATA_SETS
 from training.autoconfig.layout import Guess, guess
 from training.data.series import DataSpec

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from glaim_stream.windows.rings import Rings
+from glaim_stream.windows import Rings
 from training.autoconfig.from_file import guess_layout
 from training.data.masks import MaskSpec
 from training.data.series import DataSpec, fit_scale, split

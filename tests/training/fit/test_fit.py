@@ -17,8 +17,8 @@ import torch
 from glaim_stream.core.catalogue import read_catalogue
 from glaim_stream.core.contract import read_contract, require_weights
 from glaim_stream.core.trust import Trust
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.imputers.closed_form import WatchedForm
+from glaim_stream.form import ClosedForm
+from glaim_stream.imputers import WatchedForm
 from training import checkpoint as checkpoints
 from training import evaluate, export
 from training.config import RunConfig, read

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glaim_stream.form.form import ClosedForm
+from glaim_stream.form import ClosedForm
 from tests.training.fit.samples import ROWS, WINDOW, series
 from training import closed_form
 from training.data.series import Series

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from glaim_stream.core.trust import Trust
-from glaim_stream.form import artefact
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.health.habits import Habits
-from glaim_stream.health.stored import unpack, with_habits
-from glaim_stream.models.form_manifest import place_form, read_sealed_form
+from glaim_stream.form import ClosedForm, artefact
+from glaim_stream.health import Habits, with_habits
+from glaim_stream.health.stored import unpack
+from glaim_stream.models import place_form, read_sealed_form
 from tests.training.conftest import write_wide
 from training.fit import command as fit
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from glaim_stream.form.tiles import MOST_CELLS
+from glaim_stream.form import MOST_CELLS
 from training import closed_form
 from training.data.series import Scale, Series, fit_scale
 from training.fit import fold_windows

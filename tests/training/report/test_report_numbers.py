@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.core.contract import ResidualQuantiles
-from glaim_stream.form.baselines import interpolation, last_value
+from glaim_stream.form import interpolation, last_value
 from training.data.outages import Bools
 from training.data.series import Floats, Scale, Series
 from training.data.windows import WindowSet

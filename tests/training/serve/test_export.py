@@ -14,8 +14,7 @@ import torch
 from glaim_stream.core.contract import read_contract, require_weights
 from glaim_stream.core.errors import ModelError
 from glaim_stream.core.trust import Trust
-from glaim_stream.models.folders import DiskFolder
-from glaim_stream.models.sealed import open_sealed, seal
+from glaim_stream.models import DiskFolder, open_sealed, seal
 from training import export
 from training.checkpoint import Checkpoint
 from training.config import ExportSpec, build

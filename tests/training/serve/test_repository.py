@@ -10,8 +10,8 @@ import pytest
 from glaim_stream.core.contract import Contract, DataFingerprint, SensorContract, read_contract, sensors_digest
 from glaim_stream.core.contract import write_contract as write
 from glaim_stream.core.errors import ModelError
+from glaim_stream.models import open_store
 from glaim_stream.models.hold import hold
-from glaim_stream.models.store import open_store
 from training.config import ExportSpec
 from training.errors import ExportError
 from training.serve.repository import placed, put, versions

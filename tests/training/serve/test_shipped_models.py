@@ -12,11 +12,10 @@ import torch
 from glaim_stream.core.contract import read_contract, require_weights
 from glaim_stream.core.trust import Trust
 from glaim_stream.feed.plant import SENSORS, simulate
-from glaim_stream.form import artefact
-from glaim_stream.form.baselines import last_value
-from glaim_stream.form.form import ClosedForm
-from glaim_stream.health.stored import unpack, with_habits
-from glaim_stream.models.form_manifest import read_sealed_form
+from glaim_stream.form import ClosedForm, artefact, last_value
+from glaim_stream.health import with_habits
+from glaim_stream.health.stored import unpack
+from glaim_stream.models import read_sealed_form
 from training.export import BACKEND
 
 REPOSITORY = Path(__file__).parents[3] / "model_repo"

@@ -31,6 +31,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+__all__ = ["SENSORS", "STEPS_PER_DAY", "STEP_MS", "Plant", "simulate", "write_parquet"]
+
 STEP_MS = 60_000
 STEPS_PER_DAY = 1440
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z

@@ -8,7 +8,7 @@ from typing import Any
 
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.ranges import Progress, Range, ranges_of, read_range, reader
+from glaim_stream.kafka import Progress, Range, ranges_of, read_range, reader
 from glaim_stream.operate.dlq.letters import Filter, Letter, Place, read_letter, read_receipt
 
 

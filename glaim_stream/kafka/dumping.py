@@ -19,10 +19,9 @@ from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.readings import Readings
 from glaim_stream.core.settings import Settings
-from glaim_stream.decode.decoder import Decoder
-from glaim_stream.decode.groups import GroupIndex
+from glaim_stream.decode import Decoder, GroupIndex
 from glaim_stream.kafka.ranges import Range, read_range, reader
-from glaim_stream.windows.lateness import Lateness
+from glaim_stream.windows import Lateness
 
 ENDINGS = (".parquet", ".csv")
 # The names that training expects by default; `--group group` names the additional column.

@@ -19,7 +19,7 @@ from glaim_stream.operate.completeness.texts import (
     percent_text,
     stretch_text,
 )
-from glaim_stream.tables.document import cards, document, shown
+from glaim_stream.tables import cards, document, shown
 
 _CSS = Path(__file__).with_name("page.css")
 _MOST_SENSORS = 100  # on the page; at 120 marks each it has some 1.5 MB

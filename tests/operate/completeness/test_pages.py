@@ -12,7 +12,7 @@ import pytest
 from glaim_stream.core.times import moment_ms, zone_of
 from glaim_stream.operate.completeness.days import Days
 from glaim_stream.operate.completeness.figures import FIGURES, SensorDays
-from glaim_stream.operate.completeness.page import page
+from glaim_stream.operate.completeness.pages import page
 from glaim_stream.operate.completeness.report import Report, worst_first
 from tests.chromium import look
 

@@ -16,12 +16,11 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from glaim_stream.core.settings import Settings
-from glaim_stream.decode.dead_letters import REQUEUED_HEADER
-from glaim_stream.kafka.connection import kafka_options
-from glaim_stream.kafka.ranges import Progress, partitions_of, reader
+from glaim_stream.decode import REQUEUED_HEADER
+from glaim_stream.kafka import Progress, kafka_options, partitions_of, reader
 from glaim_stream.operate.dlq.letters import Filter, Letter, Place, receipt
 from glaim_stream.operate.dlq.subset import keep_readings
-from glaim_stream.operate.dlq.survey import find_original, read_letters, survey
+from glaim_stream.operate.dlq.surveying import find_original, read_letters, survey
 
 _CHUNK = 200  # letters between receipts
 _CHUNK_READINGS = 1_000_000  # or so many readings in them, since each takes 40 bytes of memory

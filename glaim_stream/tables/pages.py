@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.tables.cells import Outcome
-from glaim_stream.tables.document import cards, document, shown
 from glaim_stream.tables.groups import FilledGroup
+from glaim_stream.tables.html import cards, document, shown
 from glaim_stream.tables.long_gaps import LONGEST_GAP
 from glaim_stream.tables.summary import gain_percent, method_name
 

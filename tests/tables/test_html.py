@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from glaim_stream.tables.document import cards, document, shown
+from glaim_stream.tables.html import cards, document, shown
 from tests.chromium import look
 
 

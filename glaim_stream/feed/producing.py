@@ -25,8 +25,7 @@ from glaim_stream.core.settings import Settings
 from glaim_stream.feed.formats import InputFormat
 from glaim_stream.feed.messages import ARROW_HEADERS, DEFAULT_BATCH, Encoder, Plan, plan_messages
 from glaim_stream.feed.sources import Source
-from glaim_stream.kafka.connection import kafka_options
-from glaim_stream.kafka.topics import ensure_topics
+from glaim_stream.kafka import ensure_topics, kafka_options
 
 _SLICE_READINGS = 2000
 _TICK_S = 0.02  # at a chosen speed, messages that fall due within this time travel together

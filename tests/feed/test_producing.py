@@ -9,7 +9,7 @@ from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.settings import Settings
 from glaim_stream.feed.formats import InputFormat
 from glaim_stream.feed.messages import Plan, plan_messages
-from glaim_stream.feed.produce import ProduceReport, dry_run, message_slices, paced_slices, produce
+from glaim_stream.feed.producing import ProduceReport, dry_run, message_slices, paced_slices, produce
 from glaim_stream.feed.sources import Source
 
 T0 = 1_486_000_800_000

@@ -1,0 +1,37 @@
+"""Doors of packages whose modules take long to import: a name is imported when it is first used."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+
+def opened(package: str) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package that imports each name of its `__all__` on first use.
+
+    The package's own imports under `TYPE_CHECKING` say where a name comes from, so that type checkers, the lint of the
+    layers and this function read the same lines. `tests/test_doors.py` checks that no name is also that of a module of
+    the package, because Python would bind the module to it.
+
+    Args:
+        package: the `__name__` of the package.
+    """
+    homes: dict[str, str] = {}
+
+    def find(name: str) -> Any:
+        module = sys.modules[package]
+        if name.startswith("__") or name not in module.__all__:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if not homes:
+            source = module.__loader__.get_source(package)  # type: ignore[union-attr]
+            for node in ast.walk(ast.parse(source or "")):
+                if isinstance(node, ast.ImportFrom) and node.module:
+                    homes.update({alias.name: node.module for alias in node.names})
+        found = getattr(import_module(homes[name]), name)
+        setattr(module, name, found)
+        return found
+
+    return find
