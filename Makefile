@@ -86,8 +86,8 @@ quick: lint  ## make test without the tests that start servers
 fuzz: setup  ## far more of the readers' fuzz tests than `make test` has time for: GLAIM_FUZZ=20000 examples each
 	GLAIM_FUZZ=$${GLAIM_FUZZ:-20000} $(BIN)/python -m pytest --timeout 0 tests/decode/test_fuzz_decode.py tests/feed/test_fuzz_files.py
 
-mutants: setup  ## do the unit tests notice small changes of the code? MODULES= names files, SAMPLE= how many changes of each
-	$(BIN)/python -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE)) $(MODULES)
+mutants: setup  ## do the unit tests notice small changes of the code? SEED= chooses them, MINUTES= limits the run
+	$(BIN)/python -m tests.mutants --seed $(or $(SEED),0) --minutes $(or $(MINUTES),60)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -252,11 +252,11 @@ class PoisonedPipeline(Pipeline):
         return iter(applied)
 
 
-def rows_message(groups: Sequence[str]) -> bytes:
-    """A message of published rows: one row of a sensor for each group."""
+def rows_message(groups: Sequence[str], **fields: Any) -> bytes:
+    """A message of published rows: one row of a sensor for each group; `fields` overrides its columns."""
     row = {
         "sensor": "s", "ts": 0, "value": 1.0, "observed": True, "method": "observed", "quality": "good", "status": 0,
-        "gap_age": 0, "revision": 0, "final": True, "model_version": "",
+        "gap_age": 0, "revision": 0, "final": True, "model_version": "", **fields,
     }  # fmt: skip
     table = pa.Table.from_pylist([row | {"group": group} for group in groups], schema=PLAIN_SCHEMA).cast(SCHEMA)
     sink = pa.BufferOutputStream()

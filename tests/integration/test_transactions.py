@@ -117,19 +117,6 @@ async def test_a_worker_that_stops_in_between_leaves_no_transaction_open(setting
     assert await committed(settings) is None
 
 
-async def test_a_worker_that_is_not_confirmed_fences_nobody(settings: Settings) -> None:
-    rightful = publisher(settings)
-    await rightful.begin()
-
-    async def no() -> bool | None:
-        return False
-
-    with pytest.raises(OwnershipLost, match="is not assigned to this worker"):
-        await publisher(settings, no).begin()
-    await rightful.publish([output(0, b"a")], Commit(1, 0))
-    await rightful.close()
-
-
 async def test_messages_that_a_topic_refuses_are_made_smaller_and_published_once(settings: Settings) -> None:
     limits = {settings.output_topic: 9_000, settings.dlq_topic: 1_500}
     admin = KafkaAdminClient(bootstrap_servers=settings.kafka)
