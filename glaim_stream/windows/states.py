@@ -60,6 +60,7 @@ def states_of(windows: ModelWindows, rows: slice) -> States:
     state = np.where(missing > 0, np.uint8(GroupState.HOLES), np.uint8(GroupState.WHOLE))
     state[~spoke] = GroupState.NEW
     state[dark] = GroupState.DARK
+    missing[state == GroupState.NEW] = 0.0
     return States(state, missing, np.where(spoke, any_observed[:, ::-1].argmax(axis=1), -1))
 
 

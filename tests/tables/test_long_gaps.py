@@ -1,5 +1,7 @@
 """Gaps longer than a window: what is expected of them is tried on readings, and what cannot be known is left."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +13,7 @@ from glaim_stream.tables.groups import Group, Result
 from glaim_stream.tables.long_gaps import LongGaps, long_cells
 from glaim_stream.tables.meters import bounds
 from glaim_stream.tables.pages import page
-from glaim_stream.tables.summary import error_lines
+from glaim_stream.tables.summary import error_lines, summed
 
 STEPS = 1200
 DEAD = slice(700, STEPS)
@@ -116,6 +118,9 @@ def test_summary_and_page_state_what_a_long_gap_is_worth(results):
     assert "in gaps of up to 48 steps, on hidden readings" in text
     assert "in gaps of more than 48 steps, on long hidden stretches" in text
     assert f"a {expected:.3g} ({usual:.3g})" in text
+    assert "rows" not in "\n".join(summed(outcome, 500, None, str))
+    short = summed(replace(outcome, missing_rows=3), 500, None, str)
+    assert "rows missing: 3 steps have no row; --insert-rows inserts them where it can" in short
     html = page("a.csv", [], outcome, 500)
     assert "<th>in gaps of more than 48 steps</th>" in html
     assert f"<td>{expected:.3g}</td></tr>" in html

@@ -9,6 +9,7 @@ from glaim_stream.windows.holes import LookBack, Rules
 from glaim_stream.windows.outages import UNKNOWN_MS, Outage, OutageTracker
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.rings import Rings
+from glaim_stream.windows.states import GroupState, holed_groups, states_of
 from tests.event_time import fed
 from tests.support import Event, Row, catalogue, rows_of
 
@@ -192,3 +193,17 @@ def test_a_report_that_event_time_confirms_is_not_withdrawn() -> None:
         Outage(4, 7, "dark", 5_000, 1_000, False),
         Outage(4, 8, "dark", 5_000, 0, False),
     ]
+
+
+def test_each_group_is_whole_or_has_holes_or_is_dark_or_new() -> None:
+    windows = PartitionWindows(catalogue(sensors=1, window=12, max_gap=3, revise_after=2))
+    (model,) = windows.models
+    assert len(states_of(model, slice(0, 9)).state) == 0
+    assert list(holed_groups(model)) == []
+    sent = [Event(step * 1000, group=group) for step in range(14) for group in range(3) if group or step < 5]
+    fed(windows, [each for each in sent if (each.group, each.time_ms) != (2, 9000)] + [Event(14_000, group=3)])
+    found = states_of(model, slice(0, 9))
+    assert found.state.tolist() == [GroupState.DARK, GroupState.WHOLE, GroupState.HOLES, GroupState.NEW]
+    assert (found.missing[1:].tolist(), found.silent_steps.tolist()) == ([0, pytest.approx(1 / 12), 0], [9, 0, 0, -1])
+    assert states_of(model, slice(2, 3)).state.tolist() == [GroupState.HOLES]
+    assert list(holed_groups(model)) == [1]

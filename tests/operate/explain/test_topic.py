@@ -10,7 +10,7 @@ import pytest
 
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.ranges import Range
+from glaim_stream.kafka import Range
 from glaim_stream.operate.explain import topic
 from glaim_stream.operate.explain.topic import Published, find_published
 from tests.support import Record, catalogue, rows_message
