@@ -11,8 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the conventional name
 from torch import Tensor, nn
 
-from training.network.model import GLAIM
-from training.network.sizes import GLAIMConfig
+from training.network import GLAIM, GLAIMConfig
 
 
 class PlainPriEmb(nn.Module):

@@ -25,9 +25,8 @@ from torch import Tensor, nn
 
 from benchmarks import machine
 from benchmarks.plain_glaim import copied
-from training.fit.loop import hidden_loss
-from training.network.build import build_network
-from training.network.sizes import GLAIMConfig
+from training.fit import hidden_loss
+from training.network import GLAIMConfig, build_network
 from training.runtime import keep_memory
 
 _BATCH = 16  # as in the paper

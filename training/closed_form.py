@@ -13,8 +13,7 @@ from glaim_stream.core.errors import ModelError
 from glaim_stream.form import ClosedForm, Fitted, interpolation
 from glaim_stream.form import fit as fit_series
 from glaim_stream.health import Series as HealthSeries
-from training.data.outages import Bools
-from training.data.series import Floats, Scale, Series
+from training.data import Bools, Floats, Scale, Series
 from training.errors import DataError
 
 Ints = NDArray[np.int64]

@@ -15,10 +15,9 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from glaim_stream.core.validation import problems_text
-from training.data.masks import MaskSpec
-from training.data.series import DataSpec
+from training.data import DataSpec, MaskSpec
 from training.errors import ConfigError
-from training.network.sizes import GLAIMConfig
+from training.network import GLAIMConfig
 
 Section = TypeVar("Section")
 

@@ -31,14 +31,24 @@ from training import checkpoint as checkpoints
 from training import closed_form
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, build, data_path
-from training.data.masks import block_cells, edge_cells, random_cells, silent_sensors
-from training.data.outages import Bools
-from training.data.series import Floats, Scale, Series, Split, fit_scale, split
-from training.data.tables import load
-from training.data.windows import WindowSet, hide
+from training.data import (
+    Bools,
+    Floats,
+    Scale,
+    Series,
+    Split,
+    WindowSet,
+    block_cells,
+    edge_cells,
+    fit_scale,
+    hide,
+    load,
+    random_cells,
+    silent_sensors,
+    split,
+)
 from training.errors import exits_with_errors
-from training.network.build import build_network
-from training.network.model import GLAIM
+from training.network import GLAIM, build_network
 from training.runtime import keep_memory, machine
 
 Fill = Callable[[Floats, Bools], Floats]  # (values with 0 where missing, observed), both [B, C, T] -> filled [B, C, T]

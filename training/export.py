@@ -42,25 +42,31 @@ from glaim_stream.core.contract import (
     sensors_digest,
     write_contract,
 )
-from glaim_stream.models import require_known_operators
+from glaim_stream.models import require_known_operators, staging
 from training import checkpoint as checkpoints
 from training.checkpoint import Checkpoint
 from training.config import ExportSpec, RunConfig, data_path
-from training.data.masks import MaskSpec
-from training.data.series import Scale, Series, split
-from training.data.tables import load
-from training.data.windows import Batch, WindowSet, hide
+from training.data import Batch, MaskSpec, Scale, Series, WindowSet, hide, load, split
 from training.errors import ExportError, ExportRefused, exits_with_errors
 from training.evaluate import evaluate_run, model_fill, restore
-from training.network.build import build_network
-from training.network.model import GLAIM
+from training.network import GLAIM, build_network
 from training.runtime import keep_memory
-from training.serve import triton_config
-from training.serve.check import check
-from training.serve.repository import placed, put, staging, write_manifest
-from training.serve.residuals import residual_quantiles
-from training.serve.served import script, served_model
-from training.serve.verdict import FEW_WINDOWS, compare, judge
+from training.serve import (
+    FEW_WINDOWS,
+    check_answers,
+    compare,
+    judge,
+    libtorch_config,
+    libtorch_cpu_config,
+    placed,
+    put,
+    python_config,
+    residual_quantiles,
+    script,
+    served_model,
+    write_manifest,
+    write_warmup,
+)
 
 Say = Callable[[str], None]
 BACKEND = Path(__file__).parent / "serve" / "triton_python_backend.py"
@@ -87,18 +93,18 @@ def write_model(
         weights = version_folder / "model.pt"
         script(served).save(str(weights))
         loaded: torch.jit.ScriptModule = torch.jit.load(str(weights))
-        check(served, loaded, scale, model.window)
+        check_answers(served, loaded, scale, model.window)
         shutil.copyfile(BACKEND, version_folder / "model.py")
         sensors = len(state.sensors)
-        (made / "config.pbtxt").write_text(triton_config.libtorch_config(spec.name, sensors, model.window, spec))
+        (made / "config.pbtxt").write_text(libtorch_config(spec.name, sensors, model.window, spec))
         (made / "configs").mkdir()
         for file, text in (
-            ("cpu.pbtxt", triton_config.libtorch_cpu_config(spec.name, sensors, model.window, spec)),
-            ("python.pbtxt", triton_config.python_config(spec.name, sensors, model.window, spec)),
+            ("cpu.pbtxt", libtorch_cpu_config(spec.name, sensors, model.window, spec)),
+            ("python.pbtxt", python_config(spec.name, sensors, model.window, spec)),
         ):
             (made / "configs" / file).write_text(text)
         values = warm.values[0] * scale.std[:, None] + scale.mean[:, None]
-        triton_config.write_warmup(made, values.astype(np.float32), warm.observed[0])
+        write_warmup(made, values.astype(np.float32), warm.observed[0])
         contract = _contract(spec, state, model, scale, masks, metrics, quantiles, file_digest(weights))
         for place in (version_folder, made):  # the version's own, and the model's while no newer one is there
             write_contract(contract, place)

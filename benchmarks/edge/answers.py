@@ -12,9 +12,7 @@ from benchmarks.edge.cases import CASES, LAGS, questions
 from glaim_stream.form import interpolation, last_value
 from glaim_stream.windows import age_class, gap_ages, places
 from training.closed_form import TimedFill
-from training.data.outages import Bools
-from training.data.series import Floats
-from training.data.windows import WindowSet, hide
+from training.data import Bools, Floats, WindowSet, hide
 
 # (values with 0 where missing, observed), both [B, C, T] -> [B, C, S], filled, the S newest steps; 9 of them or more.
 Fill = Callable[[Floats, Bools], Floats]

@@ -16,9 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from training.data.masks import edge_cells
-from training.data.outages import Bools
-from training.data.windows import seeded
+from training.data import Bools, edge_cells, seeded
 
 LAGS = (0, 1, 2, 4, 8)
 CASES = ("one", "several", "all", "silent")

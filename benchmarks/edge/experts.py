@@ -26,8 +26,7 @@ from glaim_stream.core.settings import PROBED_SHARE, Settings
 from glaim_stream.form import interpolation_at
 from glaim_stream.windows import HORIZON, Prober, Probes, Rings, Rules, Sampling, age_class, joined, places
 from training.closed_form import TimedFill
-from training.data.outages import Bools
-from training.data.series import Floats
+from training.data import Bools, Floats
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training import config as configuration
-from training.data.series import fit_scale, split
-from training.data.tables import load
+from training.data import fit_scale, load, split
 from training.errors import exits_with_errors
 
 Doubles = NDArray[np.float64]

@@ -23,13 +23,10 @@ from training import closed_form
 from training import config as configs
 from training.closed_form import TimedFill
 from training.config import RunConfig, data_path
-from training.data.outages import Bools
-from training.data.series import Floats, Scale, fit_scale, split
-from training.data.tables import load
-from training.data.windows import WindowSet
+from training.data import Bools, Floats, Scale, WindowSet, fit_scale, load, split
 from training.errors import ConfigError, DataError
 from training.evaluate import restore
-from training.network.model import GLAIM
+from training.network import GLAIM
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.edge.answers import Answers
 from benchmarks.edge.cases import CASES, LABELS, LAGS
 from benchmarks.edge.experts import MAX_GAP, Weights, blended
-from training.data.series import Floats
+from training.data import Floats
 
 Line = dict[str, Any]
 METHODS = ("model", "blend", "gaussian")  # the first where there is a network, the last where the form was measured

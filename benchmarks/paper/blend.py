@@ -16,12 +16,9 @@ import torch
 from numpy.typing import NDArray
 
 from glaim_stream.form import convex_weights
-from training.data.outages import Bools
-from training.data.series import Floats
-from training.data.windows import Batch
+from training.data import Batch, Bools, Floats
 from training.evaluate import model_fill
-from training.network.cascade import REACHES, reach_classes
-from training.network.model import GLAIM
+from training.network import GLAIM, REACHES, reach_classes
 
 ANSWERS = ("form", "network", "without_form")
 _LEAST_CELLS = 200  # of a class with weights of its own

@@ -35,16 +35,15 @@ from training import checkpoint as checkpoints
 from training import closed_form
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, TrainSpec, build
-from training.data.masks import SEGMENTS, MaskSpec
-from training.data.series import fit_scale
+from training.data import SEGMENTS, MaskSpec, fit_scale
 from training.errors import exits_with_errors
 from training.evaluate import Tally, restore
-from training.fit import folds, logs, loop
-from training.network.model import GLAIM
-from training.network.sizes import GLAIMConfig
+from training.fit import FoldForms, ended, fit_folds, log_header, train_network
+from training.network import GLAIM, GLAIMConfig
 from training.runtime import Progress, device, keep_memory, known_device, machine
 
 EPOCHS = 30
+FOLDS = 6
 RATES = (published.RATES[0], published.RATES[-1])
 MASKS = MaskSpec(pattern="deployment", rates=RATES, weights={"random": 0.5, "block": 0.5})
 # `balance` 2 divides a window's squared errors by the square of their number: with errors that grow in proportion to
@@ -118,7 +117,7 @@ class Trained:
     epoch: int
     last: Checkpoint
     finished: bool
-    forms: folds.FoldForms
+    forms: FoldForms
     blend: Blend
     machine: str
 
@@ -135,14 +134,14 @@ def train(run: Run, root: Path, say: Say, *, score_only: bool = False) -> Traine
     split = parts(run.dataset, WINDOW)
     config = run.config
     folder = root / f"{run.dataset}-forms"
-    forms = folds.fit(
-        rows_of_form(run.dataset, WINDOW), WINDOW, folder, lambda text: say(f"{run.dataset}  {text}"), folds.FOLDS,
+    forms = fit_folds(
+        rows_of_form(run.dataset, WINDOW), WINDOW, folder, lambda text: say(f"{run.dataset}  {text}"), FOLDS,
         split.validation, only_numbers=True,
     )  # fmt: skip
     feed = FilledWindows(config, split, forms, directory / "pool")
     last = directory / "last.pt"
     if not score_only:
-        loop.run(
+        train_network(
             config, read(DATASETS[run.dataset]), split, directory, resume=last.is_file(),
             say=lambda text: say(f"{run.name}  {text}"), command=run.command, feed=feed,
         )  # fmt: skip
@@ -157,8 +156,8 @@ def train(run: Run, root: Path, say: Say, *, score_only: bool = False) -> Traine
     _, epoch, network, blend = min(found, key=lambda each: each[0])
     stored = build(json.loads(state.config)).train
     run = dataclasses.replace(run, device=stored.device)
-    trained_on = str(logs.header(directory).get("machine", ""))
-    return Trained(run, network, epoch, state, bool(loop.ended(state, stored)), forms, blend, trained_on)
+    trained_on = str(log_header(directory).get("machine", ""))
+    return Trained(run, network, epoch, state, bool(ended(state, stored)), forms, blend, trained_on)
 
 
 def score(trained: Trained, cells: HiddenCells, progress: Progress) -> dict[str, Tally]:

@@ -15,8 +15,8 @@ from typing import Any
 from benchmarks.paper.datasets import DATASETS
 from benchmarks.paper.published import ABLATION_RATES, RATES
 from training.config import RunConfig, TrainSpec
-from training.data.masks import MaskSpec
-from training.network.sizes import GLAIMConfig
+from training.data import MaskSpec
+from training.network import GLAIMConfig
 
 SEED = 2021
 PAPER_WIDTH = 128

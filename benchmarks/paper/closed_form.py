@@ -34,8 +34,7 @@ from benchmarks.paper.lines import Line
 from benchmarks.paper.score import HiddenCells, baselines, parts, rows_of_form
 from glaim_stream.form import Fitted
 from training import closed_form
-from training.data.masks import SEGMENTS
-from training.data.series import fit_scale
+from training.data import SEGMENTS, fit_scale
 from training.errors import ConfigError, exits_with_errors
 from training.evaluate import Tally
 from training.runtime import Progress, machine

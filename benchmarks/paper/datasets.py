@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from training.config import data_folder
-from training.data.series import DataSpec, Series
-from training.data.tables import load
+from training.data import DataSpec, Series, load
 from training.errors import DataError
 
 WINDOW = 96

@@ -23,9 +23,8 @@ from benchmarks.paper.cells import Cell
 from benchmarks.paper.datasets import DATASETS
 from benchmarks.paper.lines import Line
 from benchmarks.paper.tables import grid
-from training.fit.loop import hidden_loss
-from training.network.build import build_network
-from training.network.model import GLAIM, count_parameters
+from training.fit import hidden_loss
+from training.network import GLAIM, build_network, count_parameters
 from training.runtime import machine
 
 FILE = "efficiency.jsonl"

@@ -15,12 +15,21 @@ from benchmarks.paper.pool import Pool
 from training import closed_form
 from training.closed_form import TimedFill
 from training.config import RunConfig
-from training.data.batches import Drawn, Tensors, tensors
-from training.data.outages import Bools
-from training.data.series import Floats, Scale, Split, fit_scale
-from training.data.windows import Batch, WindowSet, fixed_batches, hide
-from training.fit.fold_windows import WITHOUT_FORM
-from training.fit.folds import FoldForms
+from training.data import (
+    Batch,
+    Bools,
+    Drawn,
+    Floats,
+    Scale,
+    Split,
+    Tensors,
+    WindowSet,
+    fit_scale,
+    fixed_batches,
+    hide,
+    tensors,
+)
+from training.fit import WITHOUT_FORM, FoldForms
 
 POOL_CHUNKS = 24
 FRESH_CHUNKS = 3  # of an epoch

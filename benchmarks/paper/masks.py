@@ -12,8 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from training.data.masks import SEGMENTS, block_cells, random_cells
-from training.data.outages import Bools
+from training.data import SEGMENTS, Bools, block_cells, random_cells
 
 
 def window_mask(

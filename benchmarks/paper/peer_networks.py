@@ -20,9 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from training.data.outages import Bools
-from training.data.series import Floats
-from training.data.windows import Batch
+from training.data import Batch, Bools, Floats
 from training.errors import ConfigError
 from training.evaluate import Fill, Tally
 

@@ -40,10 +40,7 @@ from benchmarks.paper.datasets import DATASETS, WINDOW
 from benchmarks.paper.lines import Line
 from benchmarks.paper.peer_networks import PEERS, Peer, library, quiet
 from benchmarks.paper.score import HiddenCells, baselines, parts, score, windows_of
-from training.data.batches import draw
-from training.data.masks import MaskSpec
-from training.data.series import fit_scale
-from training.data.windows import WindowSet, fixed_batches, hide
+from training.data import MaskSpec, WindowSet, draw, fit_scale, fixed_batches, hide
 from training.errors import ConfigError, TrainingError
 from training.evaluate import BATCH
 from training.runtime import machine

@@ -15,8 +15,7 @@ from benchmarks.paper.datasets import DATASETS
 from benchmarks.paper.lines import Line
 from benchmarks.paper.peers import FILE
 from benchmarks.paper.tables import BARS, EMPTY, epochs, errors, grid, recipe
-from training.network.build import build_network
-from training.network.model import count_parameters
+from training.network import build_network, count_parameters
 
 HEADER = (
     "data set", "pattern", "rate", "method", "D", "parameters", "MSE / MAE", "the paper prints", "epochs", "minutes",

@@ -16,11 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.closed_form import TimedFill
-from training.data.masks import FittedMasks
-from training.data.outages import Bools
-from training.data.series import Floats, Scale
-from training.data.windows import WindowSet, hide
-from training.fit.folds import FoldForms
+from training.data import Bools, FittedMasks, Floats, Scale, WindowSet, hide
+from training.fit import FoldForms
 
 CHUNK = 128  # windows
 

@@ -17,8 +17,8 @@ from benchmarks.paper.score import Score, check, model_scores, parts
 from training import checkpoint as checkpoints
 from training.checkpoint import Checkpoint
 from training.config import build
-from training.data.masks import SEGMENTS
-from training.fit import loop
+from training.data import SEGMENTS
+from training.fit import ended, train_network
 from training.runtime import machine
 
 ROOT = Path("build/paper")
@@ -45,7 +45,7 @@ def progress(cell: Cell, root: Path) -> Progress | None:
     state = checkpoints.load(file)
     expected = config(cell)
     check(build(json.loads(state.config)), cell, expected)
-    return Progress(state, bool(loop.ended(state, expected.train)))
+    return Progress(state, bool(ended(state, expected.train)))
 
 
 def train(cell: Cell, root: Path, *, device: str = "cpu", minutes: float = 0.0, say: Say = print) -> None:
@@ -73,7 +73,7 @@ def train(cell: Cell, root: Path, *, device: str = "cpu", minutes: float = 0.0, 
     def heard(text: str) -> None:
         say(f"{cell.key}  {text}")
 
-    loop.run(run, series, split, directory, resume=before is not None, say=heard, command=cell.command)
+    train_network(run, series, split, directory, resume=before is not None, say=heard, command=cell.command)
 
 
 def lines_of(cell: Cell, root: Path, now: Sequence[Place] | None = None, device: str = "cpu") -> list[Line]:

@@ -16,9 +16,7 @@ from benchmarks.paper.masks import hidden_cells
 from glaim_stream.form import interpolation, last_value
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, changes
-from training.data.masks import SEGMENTS
-from training.data.series import Series, Split, fit_scale, split
-from training.data.windows import Batch, WindowSet, hide
+from training.data import SEGMENTS, Batch, Series, Split, WindowSet, fit_scale, hide, split
 from training.errors import ConfigError
 from training.evaluate import BATCH, Fill, Tally, model_fill, restore, with_fallback
 

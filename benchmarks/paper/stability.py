@@ -29,8 +29,7 @@ from benchmarks.paper.tables import grid
 from training import checkpoint as checkpoints
 from training.checkpoint import Checkpoint
 from training.evaluate import restore
-from training.network.build import build_network
-from training.network.model import GLAIM
+from training.network import GLAIM, build_network
 from training.runtime import machine
 
 FILE = "stability.jsonl"

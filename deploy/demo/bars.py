@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deploy.demo.score import Score, contenders
-from training.report.svg import Scale, element, number, text
+from training.report import PixelScale, element, number, text
 
 _WIDTH, _LABEL, _ROOM = 1060, 250, 64
 _NARROW_WIDTH, _NARROW_ROOM, _HEADING = 320, 48, 20
@@ -17,7 +17,7 @@ Scores = Sequence[tuple[str, Score]]
 def draw(scores: Scores) -> str:
     """One block of bars per labelled score, all with the same scale, with the labels beside the bars."""
     scores = _scored(scores)
-    x = Scale(0, _most(scores), _LABEL, _WIDTH - _ROOM)
+    x = PixelScale(0, _most(scores), _LABEL, _WIDTH - _ROOM)
     parts, top = [], 4
     for label, each in scores:
         names = contenders(each.mae)
@@ -32,7 +32,7 @@ def draw(scores: Scores) -> str:
 def draw_narrow(scores: Scores) -> str:
     """The same for a phone, with the labels above the bars."""
     scores = _scored(scores)
-    x = Scale(0, _most(scores), 0, _NARROW_WIDTH - _NARROW_ROOM)
+    x = PixelScale(0, _most(scores), 0, _NARROW_WIDTH - _NARROW_ROOM)
     parts, top = [], 4
     for label, each in scores:
         parts.append(text(0, top + 11, f"{label}, {each.cells:,} cells", class_="tick"))
@@ -49,7 +49,7 @@ def _most(scores: Scores) -> float:
     return max((error for _, each in scores for error in each.mae.values()), default=1.0)
 
 
-def _bars(score: Score, x: Scale, top: float) -> list[str]:
+def _bars(score: Score, x: PixelScale, top: float) -> list[str]:
     parts = []
     for row, name in enumerate(contenders(score.mae)):
         error, y = score.mae[name], top + row * _BAR

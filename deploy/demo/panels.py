@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from deploy.demo.grid import Bools, Floats
 from deploy.demo.measure import Measured
 from glaim_stream.output import Method
-from training.report.svg import Scale, alike, element, number, path, text, ticks, time_ticks
+from training.report import PixelScale, alike, element, number, path, text, ticks, time_ticks
 
 _RIGHT, _TOP, _BOTTOM = 8, 8, 22
 MOST_PANELS = 6
@@ -81,8 +81,8 @@ def draw(panel: Panel, unit: str, size: Size = SIZES[0]) -> str:
     shown = shown[np.isfinite(shown)]
     low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 1.0)
     margin = 0.06 * (high - low or 1.0)
-    x = Scale(0, max(1, len(steps) - 1), size.left, size.width - _RIGHT)
-    y = Scale(low - margin, high + margin, size.height - _BOTTOM, _TOP)
+    x = PixelScale(0, max(1, len(steps) - 1), size.left, size.width - _RIGHT)
+    y = PixelScale(low - margin, high + margin, size.height - _BOTTOM, _TOP)
     holes = ~np.isfinite(panel.observed)
     parts = [*_axes(panel, size, x, y, low, high)]
     for start, stop in _runs(holes & np.isfinite(panel.lower)):
@@ -140,7 +140,7 @@ def _panel(measured: Measured, column: int, row: int, part: slice) -> Panel:
     )
 
 
-def _axes(panel: Panel, size: Size, x: Scale, y: Scale, low: float, high: float) -> Iterator[str]:
+def _axes(panel: Panel, size: Size, x: PixelScale, y: PixelScale, low: float, high: float) -> Iterator[str]:
     values = ticks(low, high)
     for value, label in zip(values, alike(values), strict=True):
         yield element("line", class_="grid", x1=size.left, x2=size.width - _RIGHT, y1=y(value), y2=y(value))
@@ -154,7 +154,7 @@ def _axes(panel: Panel, size: Size, x: Scale, y: Scale, low: float, high: float)
         yield text(place, size.height - 5, label, class_="tick", text_anchor=anchor)
 
 
-def _band(panel: Panel, x: Scale, y: Scale, start: int, stop: int) -> str:
+def _band(panel: Panel, x: PixelScale, y: PixelScale, start: int, stop: int) -> str:
     """The interval of one run of holes, extended by half a step on both sides so that a single hole is visible."""
     steps = [start - 0.5, *range(start, stop), stop - 0.5]
     edges = [start, *range(start, stop), stop - 1]
@@ -163,7 +163,7 @@ def _band(panel: Panel, x: Scale, y: Scale, start: int, stop: int) -> str:
     return path([*above, *reversed(below)], close=True)
 
 
-def _line(kind: str, x: Scale, y: Scale, values: Floats, start: int, stop: int) -> str:
+def _line(kind: str, x: PixelScale, y: PixelScale, values: Floats, start: int, stop: int) -> str:
     points = [(x(step), y(values[step])) for step in range(start, stop) if np.isfinite(values[step])]
     if len(points) == 1:
         return element("circle", class_=f"{kind} dot", cx=points[0][0], cy=points[0][1], r=1.6)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from glaim_stream.feed.plant import simulate, write_parquet
-from training.fit import command as fit
+from training import fit
 
 DATA = Path("build") / "plant.parquet"
 CONFIG = Path("training") / "configs" / "plant-pump.toml"

@@ -12,7 +12,7 @@ from deploy.demo.measure import Measured
 from deploy.demo.scenario import Scenario
 from deploy.demo.score import contenders, gain_percent
 from deploy.demo.summary import KIND_LABELS, MEANING, Summary
-from training.report.svg import element, number
+from training.report import element, number
 
 _KEY = "0 0 28 14"
 _CSS = Path(__file__).with_name("report.css")

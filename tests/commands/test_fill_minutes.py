@@ -73,8 +73,7 @@ def test_a_fill_without_minutes_loads_no_torch(tmp_path: Path) -> None:
 def test_the_copy_that_is_trained_on_holds_the_readings_and_no_more(tmp_path: Path) -> None:
     """Groups end together whatever their times, and a meter's digits survive 32 bits."""
     pytest.importorskip("torch")
-    from training.data.series import DataSpec
-    from training.data.tables import load
+    from training.data import DataSpec, load
 
     first = np.array([[1.5, np.nan, -999.25, 4.5], [2e9, 2e9 + 1, 2e9 + 2, 2e9 + 3]])
     groups = [

@@ -39,7 +39,7 @@ from glaim_stream import impute
 from tests.command_line import call
 from tests.data_sets import DATA_SETS
 from training.autoconfig.layout import guess
-from training.data.series import DataSpec
+from training.data import DataSpec
 from training.data.tables import read_table
 from training.errors import DataError
 

@@ -14,7 +14,7 @@ from deploy.cache import CHECKOUT
 from glaim_stream.core.contract import file_digest, write_contract
 from tests.support import contract
 from training.config import ExportSpec
-from training.serve.triton_config import libtorch_config, python_config, write_warmup
+from training.serve import libtorch_config, python_config, write_warmup
 
 SENSORS, WINDOW, EMITTED = 3, 96, 4
 

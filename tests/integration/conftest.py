@@ -12,7 +12,7 @@ import pytest
 from deploy.cache import CHECKOUT
 from deploy.kafka import QUICK_START, LocalKafka
 from training.config import ExportSpec
-from training.serve.triton_config import libtorch_config, python_config, write_warmup
+from training.serve import libtorch_config, python_config, write_warmup
 
 # Three sensors and four answered steps; all other settings as for a trained model.
 TINY = ExportSpec(name="tiny", emitted_steps=4, max_batch=64, preferred_batches=(8, 64))

@@ -17,8 +17,7 @@ from glaim_stream.core.settings import Settings
 from glaim_stream.feed import plant_source, produce
 from glaim_stream.kafka import ensure_topics
 from tests.integration.worker_process import call_command
-from training.data.series import DataSpec
-from training.data.tables import load
+from training.data import DataSpec, load
 
 STEP_MS = 60_000
 

@@ -66,10 +66,9 @@ def test_the_list_is_what_the_exports_of_every_variant_use() -> None:
     torch = pytest.importorskip("torch", reason="the extra `local` is not installed")
     import numpy as np
 
-    from training.data.series import Scale
-    from training.network.build import build_network
-    from training.network.sizes import GLAIMConfig
-    from training.serve.served import script, served_model
+    from training.data import Scale
+    from training.network import GLAIMConfig, build_network
+    from training.serve import script, served_model
 
     found = {operator for path in SHIPPED for operator in operators_of(path.read_bytes())}
     variants: list[dict[str, Any]] = [

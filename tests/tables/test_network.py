@@ -18,12 +18,9 @@ torch = pytest.importorskip("torch")
 from glaim_stream.tables.network import NetworkForm  # noqa: E402 - these need torch
 from training.checkpoint import Checkpoint  # noqa: E402
 from training.config import ExportSpec  # noqa: E402
-from training.data.masks import MaskSpec  # noqa: E402
-from training.data.series import Scale  # noqa: E402
-from training.data.windows import Batch  # noqa: E402
+from training.data import Batch, MaskSpec, Scale  # noqa: E402
 from training.export import write_model  # noqa: E402
-from training.network.build import build_network  # noqa: E402
-from training.network.sizes import GLAIMConfig  # noqa: E402
+from training.network import GLAIMConfig, build_network  # noqa: E402
 
 STEPS = 24
 CONFIG = GLAIMConfig(2, window=STEPS, d_model=8, layers=1, ffn=8, heads=2, d_psi=8, d_g=2, large_kernel=7)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from training.data.series import Scale
+from training.data import Scale
 
 
 @pytest.fixture(autouse=True)

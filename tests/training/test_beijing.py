@@ -12,8 +12,7 @@ from glaim_stream.core.contract import file_digest, read_contract
 from glaim_stream.form import last_value
 from tests.data_sets import DATA_SETS
 from training.config import read
-from training.data.series import Series, split
-from training.data.tables import load
+from training.data import Series, load, split
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "training" / "configs" / "beijing-air.toml"

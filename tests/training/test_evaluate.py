@@ -12,13 +12,11 @@ from glaim_stream.form import fit as fit_series
 from glaim_stream.form import interpolation, last_value
 from training.checkpoint import Checkpoint
 from training.config import build
-from training.data.outages import Bools
-from training.data.series import Floats, Scale, fit_scale, split
-from training.data.tables import load
-from training.data.windows import WindowSet
+from training.data import Bools, Floats, Scale, WindowSet, fit_scale, load, split
 from training.evaluate import BASELINES, CASES, Tally, evaluate, evaluate_run, losing_sensors, shortfalls, with_fallback
-from training.network.build import build_network
-from training.serve.residuals import gap_ages, residual_quantiles
+from training.network import build_network
+from training.serve import residual_quantiles
+from training.serve.residuals import gap_ages
 
 SCALE = Scale(np.array([5.0, 0.0]), np.array([2.0, 10.0]), np.zeros(2), np.ones(2))
 

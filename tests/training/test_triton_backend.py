@@ -11,12 +11,11 @@ import pytest
 import torch
 
 from tests.training.fake_triton import request, start
-from training.data.series import Scale
+from training.data import Scale
 from training.export import BACKEND
-from training.network.build import build_network
-from training.network.sizes import GLAIMConfig
+from training.network import GLAIMConfig, build_network
+from training.serve import script, served_model
 from training.serve.check import hard_windows
-from training.serve.served import script, served_model
 
 CONFIG = GLAIMConfig(3, window=24, d_model=8, layers=1, ffn=8, heads=2, dropout=0.0, d_psi=8, d_g=2, large_kernel=7)
 

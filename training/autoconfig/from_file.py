@@ -27,12 +27,9 @@ from training.autoconfig.catalogue_entry import entry
 from training.autoconfig.layout import Guess, guess
 from training.autoconfig.recipe import MINUTES, choose, window_of
 from training.config import RunConfig, build, data_path
-from training.data.series import DataSpec, split
-from training.data.tables import load
-from training.data.windows import WindowSet
+from training.data import DataSpec, WindowSet, load, split
 from training.errors import ConfigError, DataError
-from training.network.build import build_network
-from training.network.sizes import GLAIMConfig
+from training.network import GLAIMConfig, build_network
 from training.runtime import known_device
 
 _MEASURED_S = 1.0  # of each minute, for the time of a step of a network

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from glaim_stream.core.errors import listed
 from glaim_stream.files import candidates, is_number, note, roles, sentinels
 from training.autoconfig.time_column import time_column
-from training.data.series import DataSpec
-from training.data.tables import columns_of, require_columns, times_of
+from training.data import DataSpec, columns_of, require_columns, times_of
 from training.errors import DataError
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.times import NO_TIME, text_of_ms
 from glaim_stream.files import said, times_of
-from training.data.tables import columns_of
+from training.data import columns_of
 from training.errors import DataError
 
 

@@ -1,1 +1,46 @@
-"""Files to series, series to windows, and the cells that training hides in them."""
+"""Files to series, series to windows, and the cells that training hides in them.
+
+Everything in training and `benchmarks.paper` that reads, cuts or hides goes through here.
+"""
+
+from training.data.batches import DeviceWindows, Drawn, HostWindows, Tensors, ahead, draw, tensors, windows_on
+from training.data.masks import SEGMENTS, FittedMasks, MaskSpec, block_cells, edge_cells, random_cells, silent_sensors
+from training.data.outages import Bools
+from training.data.series import DataSpec, Floats, Scale, Series, Split, fit_scale, split
+from training.data.tables import columns_of, load, require_columns, times_of
+from training.data.windows import Batch, WindowSet, fixed_batches, hide, seeded
+
+__all__ = [
+    "SEGMENTS",
+    "Batch",
+    "Bools",
+    "DataSpec",
+    "DeviceWindows",
+    "Drawn",
+    "FittedMasks",
+    "Floats",
+    "HostWindows",
+    "MaskSpec",
+    "Scale",
+    "Series",
+    "Split",
+    "Tensors",
+    "WindowSet",
+    "ahead",
+    "block_cells",
+    "columns_of",
+    "draw",
+    "edge_cells",
+    "fit_scale",
+    "fixed_batches",
+    "hide",
+    "load",
+    "random_cells",
+    "require_columns",
+    "seeded",
+    "silent_sensors",
+    "split",
+    "tensors",
+    "times_of",
+    "windows_on",
+]

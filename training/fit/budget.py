@@ -8,8 +8,7 @@ from pathlib import Path
 
 from glaim_stream.form import ClosedForm
 from training.checkpoint import Checkpoint
-from training.data.series import Series, split
-from training.data.windows import WindowSet
+from training.data import Series, WindowSet, split
 from training.evaluate import BASELINES, evaluate, model_fill, restore
 
 _TRAINED = 0.7  # of the time is over when training ends

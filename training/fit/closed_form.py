@@ -15,11 +15,10 @@ from glaim_stream.form import ClosedForm
 from glaim_stream.health import form_with_habits
 from glaim_stream.models import place_form
 from training import closed_form
-from training.autoconfig.catalogue_entry import Shown, catalogue
+from training.autoconfig import Shown, catalogue
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, data_path
-from training.data.series import Series, fit_scale, split
-from training.data.windows import WindowSet
+from training.data import Series, WindowSet, fit_scale, split
 from training.errors import DataError
 from training.evaluate import BASELINES, evaluate, model_fill, restore
 from training.export import destination

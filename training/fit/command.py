@@ -77,12 +77,10 @@ from typing import Any
 from glaim_stream.core.errors import GlaimError
 from training import checkpoint as checkpoints
 from training import config as configs
-from training.autoconfig import from_file
-from training.autoconfig.recipe import MINUTES
+from training.autoconfig import MINUTES, next_steps
 from training.checkpoint import Checkpoint
 from training.config import RunConfig
-from training.data.series import Series, split
-from training.data.tables import load
+from training.data import Series, load, split
 from training.errors import ConfigError, DataError, ExportRefused, NetworkTooSlow, exits_with_errors, print_error
 from training.evaluate import evaluate_form, evaluate_run, markdown, write_report
 from training.export import export_run, rehearse
@@ -92,7 +90,7 @@ from training.fit.closed_form import Exported, compare, fit_and_export, replay_l
 from training.fit.distributed import say
 from training.fit.habits import add_habits
 from training.fit.options import parser, read_config
-from training.report.write import write as write_page
+from training.report import write_page
 from training.runtime import Interrupted, known_device
 
 _PICTURED = 300  # windows of a case on the page, at most
@@ -129,7 +127,9 @@ def train(config: RunConfig, directory: Path, series: Series, given: argparse.Na
     listen = logs.tensorboard(directory / "tensorboard") if given.tensorboard and first else logs.nothing
     directory.mkdir(parents=True, exist_ok=True)
     try:
-        best = loop.run(config, series, parts, directory, resume=resume, say=say, command=command, on_epoch=listen)
+        best = loop.train_network(
+            config, series, parts, directory, resume=resume, say=say, command=command, on_epoch=listen
+        )
     except GlaimError:
         if first and created and not any(directory.iterdir()):
             directory.rmdir()
@@ -248,7 +248,7 @@ def fit(config: RunConfig, given: argparse.Namespace, command: str, budget: Budg
         raise
     say(f"wrote {exported}")
     write_report_page(directory, path, exported, report, command, pictured)
-    for line in from_file.next_steps(exported, series.groups, directory, config.data):
+    for line in next_steps(exported, series.groups, directory, config.data):
         say(line)
     for line in replay_lines(config, exported.parent, directory, "local"):
         say(line)

@@ -16,14 +16,10 @@ import torch
 
 from glaim_stream.form import ClosedForm, with_free_levels, with_ridge
 from training.config import TrainSpec
-from training.data.batches import Drawn, Tensors, draw, windows_on
-from training.data.masks import FittedMasks
-from training.data.outages import Bools
-from training.data.series import Floats, Scale, Series
-from training.data.windows import Batch, WindowSet
+from training.data import Batch, Bools, Drawn, FittedMasks, Floats, Scale, Series, Tensors, WindowSet, draw, windows_on
 from training.fit import folds
 from training.fit.folds import FoldForms, Say
-from training.network.own_form import OwnForm
+from training.network import OwnForm
 
 FOLDS = 4
 WITHOUT_FORM = 0.15  # share of training windows that lack the closed form
@@ -35,7 +31,7 @@ def fit_forms(train: Series, window: int, folder: Path, say: Say) -> FoldForms:
     Raises:
         DataError: there are too few rows.
     """
-    return folds.fit(train, window, folder, say, FOLDS, only_numbers=True, only_plain=True)
+    return folds.fit_folds(train, window, folder, say, FOLDS, only_numbers=True, only_plain=True)
 
 
 def own_form(form: ClosedForm, scale: Scale) -> OwnForm:

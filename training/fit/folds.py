@@ -21,9 +21,8 @@ from glaim_stream.core.contract import FORM_FILE
 from glaim_stream.form import ClosedForm
 from training import closed_form
 from training.closed_form import TimedFill
-from training.data.series import Scale, Series
+from training.data import Scale, Series
 
-FOLDS = 6
 GAP_SHARE = 20  # of the rows is the gap at most
 Say = Callable[[str], None]
 
@@ -62,8 +61,8 @@ def without(train: Series, first: int, last: int, window: int) -> Series:
     return dataclasses.replace(train, values=values)
 
 
-def fit(
-    train: Series, window: int, folder: Path, say: Say, folds: int = FOLDS, validation: Series | None = None, *,
+def fit_folds(
+    train: Series, window: int, folder: Path, say: Say, folds: int, validation: Series | None = None, *,
     only_numbers: bool = False, only_plain: bool = False,
 ) -> FoldForms:  # fmt: skip
     """Fit the forms, or read those that an earlier call for the same file has left in `folder`.

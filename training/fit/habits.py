@@ -17,7 +17,7 @@ from glaim_stream.health import learn, with_habits
 from glaim_stream.models import place_form, read_sealed_form, require_folder_released
 from training import closed_form
 from training.config import RunConfig
-from training.data.series import Series, split
+from training.data import Series, split
 from training.export import destination
 
 Say = Callable[[str], None]

@@ -10,9 +10,7 @@ from torch import Tensor, nn
 from training.checkpoint import Checkpoint
 from training.config import TrainSpec
 from training.fit.distributed import World
-from training.network.build import build_network
-from training.network.own_form import OwnForm
-from training.network.sizes import GLAIMConfig
+from training.network import GLAIMConfig, OwnForm, build_network
 
 
 class Average:

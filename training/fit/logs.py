@@ -45,7 +45,7 @@ class RunLog:
     def __init__(self, directory: Path, state: Checkpoint, command: str = "") -> None:
         self.directory = directory
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        before = header(directory) if state.history or state.batch else {}
+        before = log_header(directory) if state.history or state.batch else {}
         self._header: dict[str, Any] = {
             "record": "run",
             "config": json.loads(state.config),
@@ -76,7 +76,7 @@ class RunLog:
             _replace(self.directory / "curves.csv", text.getvalue())
 
 
-def header(directory: Path) -> dict[str, Any]:
+def log_header(directory: Path) -> dict[str, Any]:
     """Read the first object of the log.jsonl of a run; empty if there is none."""
     try:
         with (directory / "log.jsonl").open() as file:

@@ -22,9 +22,23 @@ from training import checkpoint as checkpoints
 from training import config as configs
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, TrainSpec
-from training.data.batches import DeviceWindows, Drawn, HostWindows, Tensors, ahead, draw, tensors, windows_on
-from training.data.series import Scale, Series, Split, fit_scale
-from training.data.windows import Batch, WindowSet, fixed_batches
+from training.data import (
+    Batch,
+    DeviceWindows,
+    Drawn,
+    HostWindows,
+    Scale,
+    Series,
+    Split,
+    Tensors,
+    WindowSet,
+    ahead,
+    draw,
+    fit_scale,
+    fixed_batches,
+    tensors,
+    windows_on,
+)
 from training.errors import ConfigError, TrainingError
 from training.evaluate import restore
 from training.fit import distributed, fold_windows
@@ -110,7 +124,7 @@ def ended(state: Checkpoint, spec: TrainSpec) -> str:
     return ""
 
 
-def run(
+def train_network(
     config: RunConfig, series: Series, parts: Split, directory: Path, *, resume: bool = False, say: Say = print,
     command: str = "", on_epoch: Callable[[Row], None] = nothing, feed: Feed | None = None,
 ) -> Checkpoint:  # fmt: skip

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from glaim_stream.files import ORDERS
 from training import config as configs
-from training.autoconfig import from_file
+from training.autoconfig import configure
 from training.config import RunConfig
 from training.errors import ConfigError, print_error
 from training.fit import seeds
@@ -163,7 +163,7 @@ def read_config(given: argparse.Namespace) -> RunConfig:
         overrides.append(f"data.group_name={json.dumps(given.name)}")
     overrides += given.set
     if given.config is None and given.data:
-        return from_file.configure(
+        return configure(
             configs.stated(None, overrides), print_error if given.print_config else say,
             minutes=given.minutes, out=given.out, resume=given.resume, network=given.model == "glaim",
         )  # fmt: skip

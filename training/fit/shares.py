@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glaim_stream.form import convex_weights
-from training.data.windows import Batch
-from training.network.cascade import Cascade, reach_classes
+from training.data import Batch
+from training.network import Cascade, reach_classes
 
 _LEAST_CELLS = 200  # with a share of their own
 

@@ -34,8 +34,7 @@ from typing import Any
 
 from training import config as configs
 from training.config import RunConfig, toml_value
-from training.data.series import Series, split
-from training.data.tables import load
+from training.data import Series, load, split
 from training.errors import ConfigError, TrainingError, exits_with_errors
 from training.fit import loop
 from training.fit.logs import Row
@@ -128,7 +127,7 @@ def search(config: RunConfig, series: Series, choices: Mapping[str, Choice], tri
                 raise optuna.TrialPruned
 
         try:
-            best = loop.run(run, series, split(series, run.data, run.model.window), place, on_epoch=report)
+            best = loop.train_network(run, series, split(series, run.data, run.model.window), place, on_epoch=report)
         except TrainingError as error:  # settings that fail to train are pruned
             print(f"trial {trial.number}: {error}", flush=True)
             raise optuna.TrialPruned from error

@@ -1,1 +1,19 @@
-"""The report page of a run, report.html, and the same numbers in report.json."""
+"""The report page of a run, report.html, and the same numbers in report.json.
+
+`training.fit` writes it; the demo's page in `deploy` draws with the same elements of SVG.
+"""
+
+from training.report.svg import PixelScale, alike, element, number, path, text, ticks, time_ticks
+from training.report.write import write_page
+
+__all__ = [
+    "PixelScale",
+    "alike",
+    "element",
+    "number",
+    "path",
+    "text",
+    "ticks",
+    "time_ticks",
+    "write_page",
+]

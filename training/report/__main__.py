@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 from training.errors import exits_with_errors
-from training.report.write import write
+from training.report.write import write_page
 from training.runtime import keep_memory
 
 
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.windows < 10:
         print(f"error: expected --windows of 10 or more, found {given.windows}", file=sys.stderr)
         return 2
-    written = write(given.run, data=given.data, contract=given.contract, windows=given.windows)
+    written = write_page(given.run, data=given.data, contract=given.contract, windows=given.windows)
     print(f"wrote {written} and {written.with_suffix('.json').name}")
     return 0
 

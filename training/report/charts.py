@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from training.report.svg import Scale, alike, element, number, path, text, ticks, tip
+from training.report.svg import PixelScale, alike, element, number, path, text, ticks, tip
 
 WIDTH = 460  # of a drawing: two fit side by side on a wide page, one on a narrow page
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 12, 10, 44
@@ -51,9 +51,9 @@ class Axis:
         """Return the position of a value before it is scaled to pixels."""
         return math.log10(value) if self.logarithmic else value
 
-    def scale(self, start: float, end: float) -> Scale:
+    def scale(self, start: float, end: float) -> PixelScale:
         """Return the scale from positions to pixels."""
-        return Scale(self.place(self.low), self.place(self.high), start, end)
+        return PixelScale(self.place(self.low), self.place(self.high), start, end)
 
     def ticks(self, about: int = 5) -> list[tuple[float, str]]:
         """Return tick values with their labels."""
@@ -175,7 +175,7 @@ def shorten(name: str, most: float) -> str:
     return name if len(name) <= most else f"{name[: max(1, int(most) - 1)].rstrip()}…"
 
 
-def _frame(x: Axis, y: Axis, across: Scale, up: Scale, bottom: float, height: int) -> Iterator[str]:
+def _frame(x: Axis, y: Axis, across: PixelScale, up: PixelScale, bottom: float, height: int) -> Iterator[str]:
     for value, words in y.ticks():
         place = up(y.place(value))
         yield element("line", class_="grid", x1=_LEFT, x2=WIDTH - _RIGHT, y1=place, y2=place)

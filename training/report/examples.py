@@ -14,10 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.contract import ResidualQuantiles
-from training.data.masks import block_cells
-from training.data.outages import Bools
-from training.data.series import Floats, Scale, Series
-from training.data.windows import Batch, WindowSet, hide
+from training.data import Batch, Bools, Floats, Scale, Series, WindowSet, block_cells, hide
 from training.evaluate import BATCH, Fill
 from training.report.gaps import find_gaps
 from training.report.intervals import interval

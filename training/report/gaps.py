@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from training.data.outages import Bools
-from training.data.series import Floats
-from training.data.windows import WindowSet, hide
+from training.data import Bools, Floats, WindowSet, hide
 from training.evaluate import BATCH, Fill
 
 Ints = NDArray[np.int64]

@@ -17,16 +17,14 @@ from glaim_stream.core.contract import ResidualQuantiles
 from glaim_stream.form import interpolation, last_value
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, data_path
-from training.data.series import Scale, Series, Split, split
-from training.data.tables import load
-from training.data.windows import WindowSet
+from training.data import Scale, Series, Split, WindowSet, load, split
 from training.errors import DataError
 from training.evaluate import Fill, evaluate_run, model_fill, restore, with_fallback
-from training.network.model import GLAIM, StaGlo, count_parameters
+from training.network import GLAIM, StaGlo, count_parameters
 from training.report import examples, gaps, intervals
 from training.report.verdict import verdict
 from training.runtime import machine
-from training.serve.residuals import residual_quantiles
+from training.serve import residual_quantiles
 
 FORMAT = 1
 DIGITS = 6  # significant digits to keep

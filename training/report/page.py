@@ -12,7 +12,7 @@ from typing import Any
 from training.report import matrix, panels, tables
 from training.report.charts import METHODS, Axis, Line, dot_rows, legend, line_chart, log_axis, methods_of
 from training.report.svg import number, ticks
-from training.serve.verdict import FEW_WINDOWS
+from training.serve import FEW_WINDOWS
 
 _CSS = Path(__file__).with_name("page.css")
 _SECTIONS = {

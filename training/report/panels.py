@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from training.report.svg import Scale, alike, element, number, path, text, ticks, time_ticks, tip
+from training.report.svg import PixelScale, alike, element, number, path, text, ticks, time_ticks, tip
 
 _WIDTH, _HEIGHT = 520, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 68, 8, 8, 24
@@ -25,8 +25,8 @@ def panel(example: Mapping[str, Any]) -> str:
     high = min(high + room, max([high, *band]))
     margin = 0.05 * (high - low or abs(high) or 1.0)
     steps = len(observed)
-    x = Scale(0, max(1, steps - 1), _LEFT, _WIDTH - _RIGHT)
-    y = Scale(low - margin, high + margin, _HEIGHT - _BOTTOM, _TOP)
+    x = PixelScale(0, max(1, steps - 1), _LEFT, _WIDTH - _RIGHT)
+    y = PixelScale(low - margin, high + margin, _HEIGHT - _BOTTOM, _TOP)
     parts = [*_axes(example, x, y, low, high)]
     holes = [value is None for value in observed]
     for start, stop in _runs(
@@ -69,7 +69,7 @@ def key() -> str:
     return f'<div class="legend">{"".join(spans)}</div>'
 
 
-def _axes(example: Mapping[str, Any], x: Scale, y: Scale, low: float, high: float) -> Iterator[str]:
+def _axes(example: Mapping[str, Any], x: PixelScale, y: PixelScale, low: float, high: float) -> Iterator[str]:
     values = ticks(low, high)
     for value, label in zip(values, alike(values), strict=True):
         yield element("line", class_="grid", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y(value), y2=y(value))
@@ -83,7 +83,7 @@ def _axes(example: Mapping[str, Any], x: Scale, y: Scale, low: float, high: floa
         yield text(place, _HEIGHT - 7, label, class_="tick", text_anchor=anchor)
 
 
-def _band(example: Mapping[str, Any], x: Scale, y: Scale, start: int, stop: int) -> str:
+def _band(example: Mapping[str, Any], x: PixelScale, y: PixelScale, start: int, stop: int) -> str:
     """Draw the interval of one run, half a step wider on both sides so that a single cell has a width."""
     places = [start - 0.5, *range(start, stop), stop - 0.5]
     steps = [start, *range(start, stop), stop - 1]
@@ -94,7 +94,7 @@ def _band(example: Mapping[str, Any], x: Scale, y: Scale, start: int, stop: int)
     return path([*sides[0], *reversed(sides[1])], close=True)
 
 
-def _line(kind: str, x: Scale, y: Scale, values: Values, start: int, stop: int) -> str:
+def _line(kind: str, x: PixelScale, y: PixelScale, values: Values, start: int, stop: int) -> str:
     points = [(x(step), y(value)) for step in range(start, stop) if (value := values[step]) is not None]
     if len(points) == 1:
         return element("circle", class_=f"dot {kind}", cx=points[0][0], cy=points[0][1], r=1.6)

@@ -14,7 +14,7 @@ _MONTH_STEPS = (1, 2, 3, 6, 12, 24, 60, 120)
 
 
 @dataclass(frozen=True)
-class Scale:
+class PixelScale:
     """A linear map from numbers to pixels."""
 
     low: float

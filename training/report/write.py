@@ -16,7 +16,7 @@ from training.report.page import page
 PAGE, NUMBERS = "report.html", "report.json"
 
 
-def write(
+def write_page(
     directory: Path, *, data: Path | None = None, contract: Path | None = None,
     evaluation: Mapping[str, Any] | None = None, command: str = "", windows: int = 300,
 ) -> Path:  # fmt: skip

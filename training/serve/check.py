@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from training.data.series import Floats, Scale
+from training.data import Floats, Scale
 from training.errors import ExportError
 from training.serve import triton_config
 from training.serve.served import ServedModel
@@ -47,7 +47,7 @@ def hard_windows(scale: Scale, window: int, seed: int = 0) -> list[tuple[str, Te
 
 
 @torch.inference_mode()
-def check(served: ServedModel, scripted: torch.jit.ScriptModule, scale: Scale, window: int) -> float:
+def check_answers(served: ServedModel, scripted: torch.jit.ScriptModule, scale: Scale, window: int) -> float:
     """Return the largest difference between the scripted and the plain module, in deviations.
 
     Raises:

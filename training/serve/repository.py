@@ -25,13 +25,10 @@ from glaim_stream.models import (
     open_sealed,
     require_folder_released,
     seal,
-    staging,
     versions,
 )
 from training.config import ExportSpec
 from training.errors import ExportError
-
-__all__ = ["placed", "put", "staging", "versions", "write_manifest"]
 
 
 def placed(spec: ExportSpec, window: int, sensors: Sequence[str], step_s: float) -> ExportSpec:

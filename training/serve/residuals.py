@@ -18,9 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.contract import ResidualQuantiles
-from training.data.outages import Bools
-from training.data.series import Floats, Scale
-from training.data.windows import WindowSet, hide
+from training.data import Bools, Floats, Scale, WindowSet, hide
 from training.evaluate import Fill
 
 LEVELS = (0.05, 0.95)

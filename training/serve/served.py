@@ -6,11 +6,9 @@ import warnings
 import torch
 from torch import Tensor, nn
 
-from training.data.series import Scale
+from training.data import Scale
 from training.errors import ExportError
-from training.network.cascade import Cascade
-from training.network.model import GLAIM
-from training.network.own_form import OwnForm
+from training.network import GLAIM, Cascade, OwnForm
 
 
 class ServedModel(nn.Module):

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.contract import IMPUTED, OBSERVED, VALUES
 from training.config import ExportSpec
-from training.data.outages import Bools
-from training.data.series import Floats
+from training.data import Bools, Floats
 
 WARM_BATCHES = (1, 8, 64)
 WARMUP_FOLDER = "warmup"  # where Triton looks for the files of `input_data_file`

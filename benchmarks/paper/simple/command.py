@@ -30,9 +30,7 @@ from benchmarks.paper.score import HiddenCells, parts, rows_of_form
 from benchmarks.paper.simple.methods import FIXED, LEARNED, TUNED, Training, level_of, without_level
 from benchmarks.paper.simple.table import COLUMNS, FILE, IDENTITY
 from training.closed_form import Ints, TimedFill
-from training.data.masks import MaskSpec
-from training.data.series import fit_scale
-from training.data.windows import Batch, WindowSet, fixed_batches
+from training.data import Batch, MaskSpec, WindowSet, fit_scale, fixed_batches
 from training.errors import exits_with_errors
 from training.evaluate import BATCH, Tally
 from training.runtime import Progress, machine

@@ -22,9 +22,7 @@ from sklearn.metrics.pairwise import nan_euclidean_distances
 from glaim_stream.form import interpolation, last_value
 from training import closed_form
 from training.closed_form import Ints, TimedFill
-from training.data.outages import Bools
-from training.data.series import Floats, Scale, Series
-from training.data.windows import Batch, WindowSet
+from training.data import Batch, Bools, Floats, Scale, Series, WindowSet
 
 DAY_MS = 86_400_000
 PERIODS_MS = (DAY_MS, 7 * DAY_MS, 364 * DAY_MS)  # of steps below a day, below a week, and of a week

@@ -19,9 +19,7 @@ from benchmarks.paper.datasets import DATASETS, Dataset
 from glaim_stream.blend import ModelScores
 from glaim_stream.windows import AGES, Place
 from training.closed_form import TimedFill
-from training.data.outages import Bools
-from training.data.series import Floats
-from training.data.windows import WindowSet
+from training.data import Bools, Floats, WindowSet
 
 KNOWN = np.ones((3, 4, 24), np.bool_)
 NUMBERS = np.arange(3)

@@ -8,10 +8,8 @@ import torch
 
 from benchmarks.paper import blend
 from benchmarks.paper.blend import ANSWERS, Blend, classes_of, fit_blend
-from training.data.windows import Batch
-from training.network.build import build_network
-from training.network.model import GLAIM
-from training.network.sizes import GLAIMConfig
+from training.data import Batch
+from training.network import GLAIM, GLAIMConfig, build_network
 
 STEPS = 24
 

@@ -18,10 +18,9 @@ from glaim_stream.form import interpolation
 from training import checkpoint as checkpoints
 from training import closed_form
 from training.checkpoint import Checkpoint
-from training.data.masks import SEGMENTS
-from training.data.series import fit_scale
+from training.data import SEGMENTS, fit_scale
 from training.errors import ConfigError
-from training.fit import folds, loop
+from training.fit import fit_folds, train_network
 
 pytestmark = pytest.mark.slow  # it trains or fits; quicker: test_paper_cells.py, test_paper_page.py, test_blend.py
 
@@ -44,11 +43,11 @@ def longer(tiny: Path, forms: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rows = [f"{stamp},{a:.4f},{b:.4f},{c:.4f}" for stamp, (a, b, c) in zip(stamps, cells, strict=True)]
     (tiny / "data" / "tiny.csv").write_text("\n".join(["time,a,b,c", *rows]) + "\n")
     monkeypatch.setitem(DATASETS, "Tiny", dataclasses.replace(DATASETS["Tiny"], rows=ROWS))
-    original = folds.fit
+    original = fit_folds
     monkeypatch.setattr(
-        folds, "fit", lambda train, window, _, *more, **named: original(train, window, forms, *more, **named)
+        cascade, "fit_folds", lambda train, window, _, *more, **named: original(train, window, forms, *more, **named)
     )
-    monkeypatch.setattr(folds, "FOLDS", 2)
+    monkeypatch.setattr(cascade, "FOLDS", 2)
     monkeypatch.setattr(pools, "CHUNK", 8)
     monkeypatch.setattr(feed, "POOL_CHUNKS", 2)
     monkeypatch.setattr(feed, "FRESH_CHUNKS", 1)
@@ -191,7 +190,7 @@ def test_a_killed_training_continues_to_the_same_weights_and_lines(longer: Path,
 def test_validation_counts_no_cell_that_the_form_has_seen(longer: Path) -> None:
     settings = cascade.Run("Tiny", 8, 1).config
     split = score.parts("Tiny", WINDOW)
-    form = folds.fit(split.train, WINDOW, longer, lambda _: None, 2, split.validation, only_numbers=True).whole
+    form = fit_folds(split.train, WINDOW, longer, lambda _: None, 2, split.validation, only_numbers=True).whole
     scale = fit_scale(split.train)
     batches = feed.validation_batches(settings, split, closed_form.fill_of(form, scale), scale)
     first = batches[0]
@@ -205,7 +204,7 @@ def test_a_network_for_filled_windows_is_not_trained_on_bare_ones(longer: Path) 
     settings = cascade.Run("Tiny", 8, 1).config
     split = score.parts("Tiny", WINDOW)
     with pytest.raises(ConfigError, match=r"needs model\.own_form"):
-        loop.run(settings, split.train, split, longer)
+        train_network(settings, split.train, split, longer)
 
 
 def test_the_page_has_the_blend_and_its_network(longer: Path) -> None:

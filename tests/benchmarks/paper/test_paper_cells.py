@@ -5,9 +5,8 @@ import pytest
 from benchmarks.paper.cells import ABLATIONS, SIZES, Cell, Place, cells, config, matches, places
 from benchmarks.paper.datasets import DATASETS
 from training.config import TrainSpec
-from training.data.masks import MaskSpec
-from training.network.build import build_network
-from training.network.model import count_parameters
+from training.data import MaskSpec
+from training.network import build_network, count_parameters
 
 
 def test_the_name_of_a_cells_directory_identifies_the_cell() -> None:

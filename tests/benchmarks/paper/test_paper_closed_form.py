@@ -12,7 +12,7 @@ from benchmarks.paper import datasets, form_means, lines, score
 from benchmarks.paper.__main__ import main
 from benchmarks.paper.datasets import DATASETS, WINDOW
 from training import closed_form
-from training.data.tables import load
+from training.data import load
 
 pytestmark = pytest.mark.slow  # it trains or fits; quicker: test_paper_cells.py, test_paper_page.py, test_blend.py
 

@@ -16,7 +16,7 @@ from benchmarks.paper.__main__ import main
 from benchmarks.paper.cells import Cell, Place
 from benchmarks.paper.lines import Line, read
 from benchmarks.paper.run import identified
-from training.data.windows import Batch, hide
+from training.data import Batch, hide
 from training.errors import ConfigError, TrainingError
 
 needs_pypots = pytest.mark.skipif(importlib.util.find_spec("pypots") is None, reason="PyPOTS is not installed")

@@ -14,7 +14,7 @@ from benchmarks.paper.__main__ import main
 from benchmarks.paper.cells import Cell
 from benchmarks.paper.datasets import DATASETS
 from benchmarks.paper.simple import command, methods, table
-from training.data.series import Series, fit_scale
+from training.data import Series, fit_scale
 
 pytestmark = pytest.mark.slow  # it trains or fits; quicker: test_paper_cells.py, test_paper_page.py, test_blend.py
 

@@ -10,8 +10,7 @@ from benchmarks.paper.__main__ import main
 from benchmarks.paper.cells import Cell
 from training import checkpoint as checkpoints
 from training.evaluate import restore
-from training.network.build import build_network
-from training.network.sizes import GLAIMConfig
+from training.network import GLAIMConfig, build_network
 
 pytestmark = pytest.mark.slow  # it trains or fits; quicker: test_paper_cells.py, test_paper_page.py, test_blend.py
 

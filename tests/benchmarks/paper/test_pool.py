@@ -10,11 +10,8 @@ import pytest
 from benchmarks.paper import pool as pools
 from benchmarks.paper.pool import Chunk, Pool
 from training.closed_form import TimedFill
-from training.data.masks import MaskSpec
-from training.data.outages import Bools
-from training.data.series import Floats, Scale
-from training.data.windows import WindowSet, hide
-from training.fit.folds import FoldForms
+from training.data import Bools, Floats, MaskSpec, Scale, WindowSet, hide
+from training.fit import FoldForms
 
 WINDOW, ROWS = 12, 60
 STEP_MS = 1000

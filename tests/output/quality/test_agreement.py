@@ -60,9 +60,7 @@ def stream(
 async def test_live_figures_are_those_of_the_offline_score_and_of_the_page() -> None:
     evaluate = pytest.importorskip("training.evaluate", reason="torch is not installed")
     from training.config import read
-    from training.data.series import fit_scale, split
-    from training.data.tables import load
-    from training.data.windows import WindowSet
+    from training.data import WindowSet, fit_scale, load, split
 
     config = read(CHECKOUT / "training" / "configs" / f"{NAME}.toml")
     series = load(config.data, DATA)

@@ -17,7 +17,7 @@ from glaim_stream.imputers import Windows
 from glaim_stream.imputers.local import LocalImputer
 from tests.training.fake_triton import request, start
 from training.autoconfig import from_file
-from training.data.tables import load
+from training.data import load
 from training.errors import ConfigError
 from training.fit import command as fit
 

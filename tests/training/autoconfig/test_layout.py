@@ -9,8 +9,8 @@ import pytest
 from glaim_stream.files import read
 from tests.data_sets import DATA_SETS
 from training.autoconfig.layout import Guess, guess
-from training.data.series import DataSpec
-from training.data.tables import load, read_table
+from training.data import DataSpec, load
+from training.data.tables import read_table
 from training.errors import DataError
 
 

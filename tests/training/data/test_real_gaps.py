@@ -21,7 +21,7 @@ from training.data.windows import Batch, WindowSet, fixed_batches, hide
 from training.errors import DataError
 from training.evaluate import CASES, Tally, evaluate
 from training.fit import command as fit
-from training.fit.loop import hidden_loss
+from training.fit import hidden_loss
 
 ROOT = Path(__file__).parents[3]
 WINDOW, SHARES = 24, (0.6, 0.2, 0.2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from training.data.series import Series
+from training.data import Series
 
 WINDOW, ROWS = 24, 480
 

@@ -11,8 +11,7 @@ import torch
 
 from tests.command_line import call
 from training.config import RunConfig
-from training.data.series import DataSpec
-from training.data.tables import load
+from training.data import DataSpec, load
 from training.errors import DataError
 from training.fit import command, options
 from training.fit.closed_form import replay_lines

@@ -14,11 +14,7 @@ import torch
 
 from training import checkpoint as checkpoints
 from training.config import read
-from training.data.batches import draw
-from training.data.masks import MaskSpec
-from training.data.series import split
-from training.data.tables import load
-from training.data.windows import WindowSet
+from training.data import MaskSpec, WindowSet, draw, load, split
 from training.fit import loop
 from training.fit.distributed import World
 from training.fit.loop import hidden_loss, hidden_weight
@@ -117,7 +113,7 @@ def train_alone(path: Path, out: Path) -> None:
     config = read(None, SETTINGS.split())
     series = load(config.data, path)
     out.mkdir()
-    loop.run(config, series, split(series, config.data, config.model.window), out, say=lambda _: None)
+    loop.train_network(config, series, split(series, config.data, config.model.window), out, say=lambda _: None)
 
 
 @pytest.mark.timeout(600)

@@ -11,9 +11,7 @@ import torch
 
 from tests.training.fit.samples import WINDOW, series
 from training.config import TrainSpec
-from training.data.masks import MaskSpec
-from training.data.series import fit_scale
-from training.data.windows import WindowSet
+from training.data import MaskSpec, WindowSet, fit_scale
 from training.fit import fold_windows
 from training.fit.fold_windows import FoldWindows
 

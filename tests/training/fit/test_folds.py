@@ -12,7 +12,7 @@ import pytest
 from glaim_stream.form import ClosedForm
 from tests.training.fit.samples import ROWS, WINDOW, series
 from training import closed_form
-from training.data.series import Series
+from training.data import Series
 from training.fit import folds
 
 FOLDS = 4
@@ -44,7 +44,7 @@ def test_the_rows_of_a_fold_and_its_gap_are_left_out_for_all_groups(fold: int) -
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[folds.FoldForms, Path]:
     folder = tmp_path_factory.mktemp("forms")
-    return folds.fit(series(), WINDOW, folder, quiet, FOLDS), folder
+    return folds.fit_folds(series(), WINDOW, folder, quiet, FOLDS), folder
 
 
 def test_an_outlier_is_seen_by_the_other_folds_alone(made: tuple[folds.FoldForms, Path], tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_stored_forms_are_read_and_not_fitted_again(
         raise AssertionError
 
     monkeypatch.setattr(closed_form, "fit", never)
-    again = folds.fit(series(), WINDOW, folder, quiet, FOLDS)
+    again = folds.fit_folds(series(), WINDOW, folder, quiet, FOLDS)
     assert [form.digest for form in again.folds] == [form.digest for form in forms.folds]
     assert again.whole.digest == forms.whole.digest
     assert ClosedForm.load(folder / "0" / "whole").digest == forms.whole.digest
@@ -81,7 +81,7 @@ def test_forms_of_other_rows_are_not_taken_for_these(made: tuple[folds.FoldForms
     _, folder = made
     other = dataclasses.replace(series(), sha256="1")
     said: list[str] = []
-    folds.fit(other, WINDOW, folder, said.append, FOLDS)
+    folds.fit_folds(other, WINDOW, folder, said.append, FOLDS)
     assert len(said) == FOLDS + 1
 
 
@@ -115,7 +115,7 @@ def error(series: Series, form_of: Callable[[int], ClosedForm], starts: np.ndarr
 def test_left_out_windows_are_filled_as_well_as_new_rows(tmp_path: Path) -> None:
     """Without drift the network meets in training the errors that it meets later; in sample they are smaller."""
     train, later = stationary(600, 1), stationary(600, 2)
-    forms = folds.fit(train, WINDOW, tmp_path, quiet, FOLDS)
+    forms = folds.fit_folds(train, WINDOW, tmp_path, quiet, FOLDS)
     starts = np.arange(0, 600 - WINDOW, 4)
     left_out = error(train, lambda start: forms.folds[int(forms.of(np.array([start]))[0])], starts)
     new = error(later, lambda _: forms.whole, starts)

@@ -16,10 +16,7 @@ import torch
 from training import checkpoint as checkpoints
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, build
-from training.data.masks import FittedMasks
-from training.data.outages import Bools
-from training.data.series import split
-from training.data.tables import load
+from training.data import Bools, FittedMasks, load, split
 from training.errors import ConfigError, TrainingError
 from training.fit import loop
 from training.fit.loop import hidden_loss, learning_rate
@@ -48,7 +45,7 @@ def run(config: RunConfig, path: Path, directory: Path, **options: Any) -> Check
     directory.mkdir(exist_ok=True)
     series = load(config.data, path)
     parts = split(series, config.data, config.model.window)
-    return loop.run(config, series, parts, directory, say=lambda _: None, **options)
+    return loop.train_network(config, series, parts, directory, say=lambda _: None, **options)
 
 
 def test_the_loss_is_the_papers_mean_over_hidden_cells() -> None:

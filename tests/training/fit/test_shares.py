@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from training.data.windows import Batch
+from training.data import Batch
 from training.fit.shares import choose_shares
-from training.network.build import build_network
-from training.network.cascade import Cascade
-from training.network.sizes import GLAIMConfig
+from training.network import Cascade, GLAIMConfig, build_network
 
 SENSORS, STEPS = 4, 24
 

@@ -94,7 +94,7 @@ def test_a_search_writes_a_configuration_for_fit_and_can_be_resumed(
     assert best.train.learning_rate == study.best_params["train.learning_rate"]
     assert study.best_value == min(trial.value for trial in study.trials if trial.value is not None)
 
-    original, runs = loop.run, [0]
+    original, runs = loop.train_network, [0]
 
     def stopped(*arguments: Any, **options: Any) -> Checkpoint:
         runs[0] += 1
@@ -103,7 +103,7 @@ def test_a_search_writes_a_configuration_for_fit_and_can_be_resumed(
         return original(*arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "run", stopped)
+        patch.setattr(loop, "train_network", stopped)
         assert tune.main([*given, "--out", str(tmp_path / "cut")]) == 130
     assert tune.main([*given, "--out", str(tmp_path / "cut")]) == 0
     assert configs.read(tmp_path / "cut" / "best.toml").train == best.train

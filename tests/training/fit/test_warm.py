@@ -11,8 +11,7 @@ import torch
 from training import checkpoint as checkpoints
 from training import config as configs
 from training.config import RunConfig
-from training.data.series import split
-from training.data.tables import load
+from training.data import load, split
 from training.fit import loop
 from training.fit.warm import main, warmed
 
@@ -35,7 +34,7 @@ def test_a_warm_run_starts_with_the_other_runs_weights_at_epoch_0(wide_csv: Path
     first = config_of(wide_csv, "block")
     series = load(first.data, wide_csv)
     parts = split(series, first.data, 24)
-    before = loop.run(first, series, parts, tmp_path, say=lambda _: None)
+    before = loop.train_network(first, series, parts, tmp_path, say=lambda _: None)
     second = config_of(wide_csv, "deployment")
     start = warmed(before, second)
     assert start.epoch == 0
@@ -45,7 +44,7 @@ def test_a_warm_run_starts_with_the_other_runs_weights_at_epoch_0(wide_csv: Path
     target = tmp_path / "second"
     target.mkdir()
     checkpoints.save(start, target / "last.pt")
-    after = loop.run(second, series, parts, target, resume=True, say=lambda _: None)
+    after = loop.train_network(second, series, parts, target, resume=True, say=lambda _: None)
     assert after.epoch == 1
     moved = [(after.weights[name] - before.averaged[name]).abs().max() for name in before.averaged]
     assert 0 < float(max(moved)) < 0.1  # two small steps away, not a new network
@@ -60,7 +59,7 @@ def test_weights_of_another_network_or_other_rows_are_rejected(
 ) -> None:
     first = config_of(wide_csv, "block")
     series = load(first.data, wide_csv)
-    before = loop.run(first, series, split(series, first.data, 24), tmp_path, say=lambda _: None)
+    before = loop.train_network(first, series, split(series, first.data, 24), tmp_path, say=lambda _: None)
     ((section, values),) = changed.items()
     other = dataclasses.replace(first, **{section: dataclasses.replace(getattr(first, section), **values)})
     with pytest.raises(configs.ConfigError, match=f"expected the {message} of the run that gives the weights"):
@@ -80,7 +79,7 @@ def test_a_warm_run_starts_with_the_averaged_weights(wide_csv: Path, tmp_path: P
     data = {"file": str(wide_csv)}
     first = configs.build({"name": "averaging", "data": data, "model": TINY, "train": averaging})
     series = load(first.data, wide_csv)
-    before = loop.run(first, series, split(series, first.data, 24), tmp_path, say=lambda _: None)
+    before = loop.train_network(first, series, split(series, first.data, 24), tmp_path, say=lambda _: None)
     start = warmed(before, config_of(wide_csv, "deployment"))
     assert any(not torch.equal(start.weights[name], before.weights[name]) for name in before.weights)
     assert all(torch.equal(start.weights[name], before.averaged[name]) for name in before.averaged)
@@ -90,7 +89,7 @@ def test_a_warm_run_begins_with_the_whole_correction(wide_csv: Path, tmp_path: P
     first = config_of(wide_csv, "deployment", cascade=True, own_form=True)
     series = load(first.data, wide_csv)
     lines: list[str] = []
-    before = loop.run(first, series, split(series, first.data, 24), tmp_path, say=lines.append)
+    before = loop.train_network(first, series, split(series, first.data, 24), tmp_path, say=lines.append)
     assert lines[-1].startswith("share of the correction that validation keeps: ")
     before.averaged["share"] = torch.full_like(before.averaged["share"], 0.25)
     start = warmed(before, config_of(wide_csv, "block", cascade=True, own_form=True))

@@ -10,7 +10,7 @@ import torch
 
 from glaim_stream.form import MOST_CELLS
 from training import closed_form
-from training.data.series import Scale, Series, fit_scale
+from training.data import Scale, Series, fit_scale
 from training.fit import fold_windows
 from training.network.build import build_network
 from training.network.own_form import OwnForm

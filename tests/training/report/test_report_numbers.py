@@ -7,9 +7,7 @@ import pytest
 
 from glaim_stream.core.contract import ResidualQuantiles
 from glaim_stream.form import interpolation, last_value
-from training.data.outages import Bools
-from training.data.series import Floats, Scale, Series
-from training.data.windows import WindowSet
+from training.data import Bools, Floats, Scale, Series, WindowSet
 from training.evaluate import Fill, with_fallback
 from training.report.charts import log_ticks
 from training.report.examples import FEWEST, RANKS, examples

@@ -14,14 +14,13 @@ import pytest
 
 from training import checkpoint as checkpoints
 from training.config import build
-from training.data.series import split
-from training.data.tables import load
+from training.data import load, split
 from training.fit import loop
 from training.report import __main__ as command
 from training.report.matrix import matrix
 from training.report.page import page
 from training.report.svg import number
-from training.report.write import scores_of, write
+from training.report.write import scores_of, write_page
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 SIZES = {"d_model": 8, "layers": 1, "ffn": 8, "heads": 2, "d_psi": 8, "d_g": 2, "window": 24, "large_kernel": 7}
@@ -83,14 +82,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         }
     )  # fmt: skip
     series = load(config.data, data)
-    loop.run(config, series, split(series, config.data, SIZES["window"]), directory, say=lambda _: None)
+    loop.train_network(config, series, split(series, config.data, SIZES["window"]), directory, say=lambda _: None)
     return directory, data
 
 
 @pytest.fixture(scope="module")
 def written(run: tuple[Path, Path]) -> tuple[str, dict[str, Any]]:
     """The page and the content of its JSON file."""
-    target = write(run[0], windows=12, command="python -m training.fit pumps.csv")
+    target = write_page(run[0], windows=12, command="python -m training.fit pumps.csv")
     return target.read_text(), json.loads(target.with_name("report.json").read_text())
 
 

@@ -18,16 +18,11 @@ from glaim_stream.models import DiskFolder, open_sealed, seal
 from training import export
 from training.checkpoint import Checkpoint
 from training.config import ExportSpec, build
-from training.data.masks import MaskSpec
-from training.data.series import Scale, fit_scale, split
-from training.data.tables import load
-from training.data.windows import Batch
+from training.data import Batch, MaskSpec, Scale, fit_scale, load, split
 from training.errors import ExportError, ExportRefused
 from training.export import export_run, rehearse, write_model
-from training.network.build import build_network
-from training.network.model import GLAIM
-from training.network.sizes import GLAIMConfig
-from training.serve.check import check, hard_windows
+from training.network import GLAIM, GLAIMConfig, build_network
+from training.serve.check import check_answers, hard_windows
 from training.serve.repository import versions
 from training.serve.served import script, served_model
 from training.serve.triton_config import libtorch_config, python_config
@@ -86,7 +81,7 @@ def test_a_large_training_mean_takes_no_digits_of_a_row(model: GLAIM, unit_scale
 
 def test_the_scripted_model_equals_the_eager_one_also_on_hard_windows(model: GLAIM, unit_scale: Scale) -> None:
     served = served_model(model, unit_scale, 6)
-    assert check(served, script(served), unit_scale, CONFIG.window) < 1e-5
+    assert check_answers(served, script(served), unit_scale, CONFIG.window) < 1e-5
     names = [name for name, _, _ in hard_windows(unit_scale, CONFIG.window)]
     assert {
         "batch of 1",

@@ -7,9 +7,7 @@ import pytest
 
 from glaim_stream.core.contract import ResidualQuantiles
 from glaim_stream.form import last_value
-from training.data.masks import Bools
-from training.data.series import Floats, Scale
-from training.data.windows import WindowSet
+from training.data import Bools, Floats, Scale, WindowSet
 from training.evaluate import with_fallback
 from training.serve.residuals import LEVELS, gap_ages, residual_quantiles
 

@@ -9,12 +9,11 @@ from torch import Tensor
 
 from tests.training.network.test_own_form import SENSORS, SIZES, WINDOW, series, windows
 from training import closed_form
-from training.data.series import Scale, fit_scale
+from training.data import Scale, fit_scale
 from training.errors import ExportError
 from training.fit import fold_windows
-from training.network.build import build_network
-from training.network.model import GLAIM
-from training.serve.check import check
+from training.network import GLAIM, build_network
+from training.serve.check import check_answers
 from training.serve.served import ServedModel, script, served_model
 
 STEPS = 5
@@ -93,6 +92,6 @@ def test_a_row_that_is_sent_less_its_newest_observation_says_nothing_of_the_sile
 def test_a_served_module_that_loses_the_levels_is_not_written(network: GLAIM, scale: Scale) -> None:
     lossy = ServedModel(network, torch.from_numpy(scale.mean), torch.from_numpy(scale.std), STEPS).eval()
     with pytest.raises(ExportError, match="served and trained network differ by"):
-        check(lossy, script(lossy), scale, WINDOW)
+        check_answers(lossy, script(lossy), scale, WINDOW)
     served = served_model(network, scale, STEPS)
-    assert check(served, script(served), scale, WINDOW) < 1e-5
+    assert check_answers(served, script(served), scale, WINDOW) < 1e-5
