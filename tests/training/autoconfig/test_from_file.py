@@ -24,7 +24,6 @@ from training.fit import command as fit
 TINY = "model.d_model=8 model.ffn=8 model.heads=2 model.d_psi=8 model.d_g=2 model.window=32 train.validation_windows=20"
 
 
-@pytest.mark.slow  # quicker: tests/training/fit/test_fit.py
 @pytest.fixture
 def plant_csv(tmp_path: Path) -> Path:
     """Ten hours of one pump with lost readings, a sensor silent for an hour, and two steps without a row."""
@@ -43,6 +42,7 @@ def plant_csv(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow  # quicker: tests/training/fit/test_fit.py
 def test_one_file_becomes_a_report_and_a_served_model(
     plant_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
