@@ -10,7 +10,7 @@ import pytest
 
 from training.serve.verdict import compare, judge
 
-RESULTS = Path(__file__).parents[3] / "training" / "results"
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 
 
 def case(
