@@ -1,7 +1,8 @@
-"""Make the frozen input of tests/golden, and the frozen output with the code of this checkout.
+"""Make the input of tests/golden from its seeds, and freeze the output of this checkout's code.
 
-    python -m tests.golden.make           # both; takes minutes, starts Kafka and Triton
-    python -m tests.golden.make --input   # the input alone; it is seeded, so it is always the same
+    python -m tests.golden.make   # takes minutes, starts Kafka and Triton
+
+The input is made for each run of the tests. `made.json` has its digests, so that it cannot change unnoticed.
 
 `tests/integration/test_same_rows.py` replays the frozen input and compares every cell with the frozen output, so do not
 regenerate the output when code is moved or rewritten. Regenerate it only for an intended change of behaviour, or when a
@@ -47,6 +48,7 @@ from tests.golden.runs import (
     TOPIC,
     Output,
     Topic,
+    input_digests,
     model_digests,
     processor,
     replay_file,
@@ -507,14 +509,14 @@ def arrivals(scenario: Scenario) -> tuple[int, int]:
     return first_ms, START_MS + (scenario.hours - 10) * HOUR + 30 * MINUTE
 
 
-def write_input() -> None:
-    """Write the three inputs."""
+def write_input(folder: Path) -> None:
+    """Write the three inputs into a folder."""
     for scenario, unusable, name in ((AS_JSON, unusable_json, "jsonl"), (AS_ARROW, unusable_arrow, "arrows")):
         first_ms, second_ms = arrivals(scenario)
         sent = [*ordinary(scenario), *corrections(scenario, first_ms, second_ms), *unusable(scenario, second_ms)]
         values = [each.value or b"" for each in in_order(sent)]
         end = b"\n" if name == "jsonl" else b""
-        (FOLDER / f"input.{name}").write_bytes(b"".join(value + end for value in values))
+        (folder / f"input.{name}").write_bytes(b"".join(value + end for value in values))
     first_ms, second_ms = arrivals(AS_TOPIC)
     sent = [
         *ordinary(AS_TOPIC),
@@ -546,7 +548,7 @@ def write_input() -> None:
         }
     )
     table = pa.Table.from_pylist(records, schema)
-    pq.write_table(table, FOLDER / "topic.parquet", compression="zstd", compression_level=19)
+    pq.write_table(table, folder / "topic.parquet", compression="zstd", compression_level=19)
 
 
 # The output ----------------------------------------------------------------------------------------------------------
@@ -578,6 +580,7 @@ def write_output() -> None:
         "python": platform.python_version(),
         "packages": {name: version(name) for name in ("numpy", "pyarrow", "msgspec", "tritonclient")},
         "processor": processor(),
+        "input": input_digests(),
         "models": model_digests(),
     }
     (FOLDER / "made.json").write_text(json.dumps(made, indent=2) + "\n")
@@ -614,15 +617,6 @@ def freeze_documents(folder: Path, output: Output) -> None:
         (folder / f"{name}.jsonl").write_text("".join(lines))
 
 
-def main() -> None:
-    """Make input and output."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--input", action="store_true", help="only the input")
-    options = parser.parse_args()
-    write_input()
-    if not options.input:
-        write_output()
-
-
 if __name__ == "__main__":
-    main()
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    write_output()

@@ -6,17 +6,21 @@ imported, so that its modules may move.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import os
 import platform
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +54,7 @@ _PREFIX = "glaim-"  # of the headers that the worker adds
 
 @dataclass(frozen=True)
 class FileRun:
-    """A frozen file and its replay settings; the folder of its output has the same name."""
+    """A file of the input and its replay settings; the folder of its output has the same name."""
 
     name: str
     file: str
@@ -148,10 +152,28 @@ def frozen(name: str, imputer: str) -> Output:
 def replay_file(run: FileRun, imputer: str, folder: Path, *, triton: str | None = None) -> Output:
     """Replay one of the frozen files through `glaim-stream replay`."""
     given = environment(imputer=imputer, poll_records=run.poll_records, **_imputer_settings(imputer, triton))
-    output = _replay(given, folder, str(FOLDER / run.file), "--partitions", str(run.partitions))
+    output = _replay(given, folder, str(inputs() / run.file), "--partitions", str(run.partitions))
     # Messages of a file carry the time of the replay.
     rejects = [{name: text for name, text in each.items() if name != "timestamp-ms"} for each in output.rejects]
     return Output(output.rows, rejects, output.outages)
+
+
+@lru_cache(maxsize=1)
+def inputs() -> Path:
+    """The folder of the three inputs, made anew by this process."""
+    from tests.golden.make import write_input  # it freezes the output with the functions of this module
+
+    folder = Path(tempfile.mkdtemp(prefix="golden-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    write_input(folder)
+    return folder
+
+
+def input_digests() -> dict[str, str]:
+    """The SHA-256 of each input, of the topic's that of its records, because Parquet names its writer's version."""
+    contents = {name: (inputs() / name).read_bytes() for name in ("input.jsonl", "input.arrows")}
+    contents[TOPIC] = repr(_frozen_records()).encode()
+    return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
 
 
 def _imputer_settings(imputer: str, triton: str | None) -> dict[str, object]:
@@ -233,7 +255,7 @@ class Topic:
 
 
 def _frozen_records() -> list[dict[str, Any]]:
-    sent: list[dict[str, Any]] = pq.read_table(FOLDER / "topic.parquet").to_pylist()
+    sent: list[dict[str, Any]] = pq.read_table(inputs() / "topic.parquet").to_pylist()
     return sent
 
 

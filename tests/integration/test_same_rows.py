@@ -37,6 +37,8 @@ from tests.golden.runs import (
     Output,
     Topic,
     frozen,
+    input_digests,
+    inputs,
     model_digests,
     processor,
     replay_file,
@@ -127,8 +129,12 @@ def test_the_frozen_output_has_rejects_and_outages_of_every_kind(name: str) -> N
     assert {event["model"] for event in output.outages} == {"plant-pump", "beijing-air"}
 
 
+def test_the_input_is_that_of_the_frozen_output() -> None:
+    assert input_digests() == MADE["input"]
+
+
 def test_the_frozen_records_use_all_partitions_and_some_are_stamped_ahead() -> None:
-    records = pq.read_table(FOLDER / "topic.parquet").to_pylist()
+    records = pq.read_table(inputs() / "topic.parquet").to_pylist()
     assert min(Counter(record["partition"] for record in records).values()) > 100
     assert {record["partition"] for record in records} == {0, 1, 2, 3}
     stamped = re.compile(rb'{"group":"[^"]*","sensor":"[^"]*","ts":([0-9]{13}),')
