@@ -15,6 +15,7 @@ def cells(file: Path) -> list[list[str]]:
         return list(csv.reader(lines))[1:]
 
 
+@pytest.mark.slow  # quicker: test_fill.py; the demo fills the readings of a simulated day twice
 def test_a_simulated_file_is_filled_and_compared_with_what_was_hidden(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

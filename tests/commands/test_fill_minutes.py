@@ -103,6 +103,7 @@ def processes_that_name(folder: Path) -> list[int]:
     return found
 
 
+@pytest.mark.slow  # quicker: a training that ends by itself is tested in tests/training/fit
 @pytest.mark.timeout(120)
 def test_sigterm_also_ends_the_training_and_removes_its_copy_of_the_readings(tmp_path: Path) -> None:
     pytest.importorskip("torch")
