@@ -194,6 +194,7 @@ def test_an_unusable_catalogue_is_reported(tmp_path: Path, catalogue: str, sente
     assert sentence in "\n".join(failures(lines))
 
 
+@pytest.mark.slow  # quicker: tests/imputers/test_triton_check.py
 def test_a_server_whose_answers_do_not_fit_the_contract_fails(
     triton: LocalTriton | ExternalTriton, tmp_path: Path
 ) -> None:

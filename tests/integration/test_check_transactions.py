@@ -63,6 +63,7 @@ async def test_a_check_uses_the_ids_of_the_workers_and_fences_none(
     await publisher.close()
 
 
+@pytest.mark.slow  # quicker: the other findings, from a broker that is shared
 @pytest.mark.parametrize(
     ("resource", "name", "operation", "sentences"),
     [

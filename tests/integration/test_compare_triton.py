@@ -20,6 +20,7 @@ def test_a_real_triton_answers_as_torch_does(
     assert capsys.readouterr().out.count("standard deviations, 0.01 allowed") == 2
 
 
+@pytest.mark.slow  # quicker: the comparison with torch, above
 def test_other_weights_are_noticed(
     triton: LocalTriton | ExternalTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

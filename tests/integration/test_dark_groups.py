@@ -58,6 +58,7 @@ def outage_events(settings: Settings) -> list[dict[str, Any]]:
     return [json.loads(record.value) for record in records]
 
 
+@pytest.mark.slow  # quicker: tests/worker/test_dark_groups.py
 def test_a_dark_group_is_reported_once_and_once_more_when_it_returns(settings: Settings, tmp_path: Path) -> None:
     ensure_topics(settings)
     worker = WorkerProcess(settings, tmp_path / "worker.log").start()

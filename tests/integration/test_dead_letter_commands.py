@@ -172,6 +172,7 @@ def test_letters_are_listed_shown_and_requeued_once(settings: Settings, tmp_path
     assert report.clean, report.problems
 
 
+@pytest.mark.slow  # quicker: tests/operate/dlq
 def test_a_truncated_letter_is_completed_from_the_input_while_it_is_retained(
     settings: Settings, tmp_path: Path
 ) -> None:
@@ -203,6 +204,7 @@ def test_a_truncated_letter_is_completed_from_the_input_while_it_is_retained(
     assert "0:0 was cut, and the input topic no longer holds the whole" in gone.stderr
 
 
+@pytest.mark.slow  # quicker: tests/operate/dlq
 def test_late_readings_are_listed_separately(settings: Settings, tmp_path: Path) -> None:
     ensure_topics(settings)
     send(settings, *((b"g1", step(number, a=1), []) for number in (0, 300, 1)))

@@ -65,6 +65,7 @@ def test_training_loads_the_readings_that_were_produced(settings: Settings, tmp_
     np.testing.assert_array_equal(series.values, expected)
 
 
+@pytest.mark.slow  # quicker: the dump that a training loads, above
 def test_keep_preserves_an_existing_dump_and_an_empty_range_writes_none(settings: Settings, tmp_path: Path) -> None:
     out = tmp_path / "readings.parquet"
     empty = call_command(settings, "dump", "--out", str(out))
@@ -86,6 +87,7 @@ def test_keep_preserves_an_existing_dump_and_an_empty_range_writes_none(settings
     assert future.returncode == 2
 
 
+@pytest.mark.slow  # quicker: the dump that a training loads, above
 def test_a_clock_that_sends_seconds_or_years_ago_is_left_out(settings: Settings, tmp_path: Path) -> None:
     source = plant_source(groups=2, days=120 / 1440, seed=3)
     assert produce(settings, source).failed_messages == 0

@@ -90,7 +90,6 @@ def test_the_session_broker_stores_and_returns_records(kafka: LocalKafka | Exter
 
 
 @pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
-@pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
 def test_a_replay_of_old_records_is_not_deleted_by_retention(disposable_kafka: LocalKafka, topic_prefix: str) -> None:
     """Retention depends on record time; the default of seven days would delete readings of 2017."""
     topic = f"{topic_prefix}readings"
@@ -100,12 +99,12 @@ def test_a_replay_of_old_records_is_not_deleted_by_retention(disposable_kafka: L
     assert consume(disposable_kafka, topic, 1, timeout_s=5) == [b"old"]
 
 
+@pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
 def test_properties_reach_the_broker(disposable_kafka: LocalKafka) -> None:
     assert disposable_kafka.data_dir is not None
     assert "message.max.bytes=2000000\n" in (disposable_kafka.data_dir / "server.properties").read_text()
 
 
-@pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
 @pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
 def test_a_misspelt_topic_is_not_created(disposable_kafka: LocalKafka, topic_prefix: str) -> None:
     from kafka.errors import KafkaError
@@ -116,6 +115,7 @@ def test_a_misspelt_topic_is_not_created(disposable_kafka: LocalKafka, topic_pre
     producer.close()
 
 
+@pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
 def test_acknowledged_records_survive_kill_9_and_restart(disposable_kafka: LocalKafka, topic_prefix: str) -> None:
     topic = f"{topic_prefix}readings"
     create_topic(disposable_kafka, topic)
@@ -132,7 +132,6 @@ def test_acknowledged_records_survive_kill_9_and_restart(disposable_kafka: Local
 
 
 @pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
-@pytest.mark.slow  # quicker: a restart in the same program, above
 def test_a_second_broker_takes_over_a_data_directory(tmp_path: Path, topic_prefix: str) -> None:
     """After a restart of the program that ran the broker: new ports, same topics."""
     topic = f"{topic_prefix}readings"
@@ -143,6 +142,7 @@ def test_a_second_broker_takes_over_a_data_directory(tmp_path: Path, topic_prefi
         assert consume(second, topic, 1) == [b"kept"]
 
 
+@pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
 def test_the_error_for_a_port_in_use_names_the_port_and_the_option(disposable_kafka: LocalKafka) -> None:
     port = int(disposable_kafka.bootstrap_servers.rsplit(":", 1)[1])
     with pytest.raises(PortInUse, match=rf"port {port} .*in use.*--port"):
@@ -158,7 +158,6 @@ def test_an_invalid_property_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
-@pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
 def test_a_data_directory_in_use_is_rejected_and_the_running_broker_continues(
     disposable_kafka: LocalKafka, topic_prefix: str
 ) -> None:
@@ -173,6 +172,7 @@ def test_a_data_directory_in_use_is_rejected_and_the_running_broker_continues(
     assert consume(disposable_kafka, topic, 1) == [b"unharmed"]
 
 
+@pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
 def test_the_environment_names_another_kafka(disposable_kafka: LocalKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLAIM_KAFKA", disposable_kafka.bootstrap_servers)
     with kafka_from_environment() as other:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from kafka import KafkaProducer
 
 from deploy.demo.topic import read_topic
@@ -26,6 +27,7 @@ def reading(minute: float, value: float = 1.0) -> dict[str, object]:
     return {"group": "g1", "sensor": "s0", "ts": START_MS + int(minute * 60_000), "value": value}
 
 
+@pytest.mark.slow  # quicker: tests/operate/audit/test_arrivals.py and tests/windows/test_lateness.py
 def test_late_readings_are_kept_with_their_lateness_and_audited(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:

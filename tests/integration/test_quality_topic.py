@@ -128,6 +128,7 @@ def uninterrupted(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> dic
     return found
 
 
+@pytest.mark.slow  # quicker: tests/output/quality/test_records.py and test_kept.py
 def test_a_worker_publishes_every_stretch_that_is_over(uninterrupted: dict[int, list[Any]]) -> None:
     hidden, late = (newest(uninterrupted[1], source) for source in ("hidden", "late"))
     per_group = Counter(each["group"] for each in hidden.values())
@@ -140,7 +141,8 @@ def test_a_worker_publishes_every_stretch_that_is_over(uninterrupted: dict[int, 
 
 
 # Quicker: the test of partitions that move kills a worker that delivers at least once, too.
-@pytest.mark.parametrize("delivery", [pytest.param("at_least_once", marks=pytest.mark.slow), "exactly_once"])
+@pytest.mark.slow  # quicker: tests/output/quality/test_records.py and test_kept.py
+@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
 def test_after_kill_9_the_records_are_those_of_an_uninterrupted_worker(
     kafka: Kafka, topic_prefix: str, tmp_path: Path, uninterrupted: dict[int, list[Any]], delivery: str
 ) -> None:
@@ -183,6 +185,7 @@ def test_partitions_that_move_to_another_worker_keep_their_records(
     assert_same(newest(list(read(settings)), "hidden"), newest(uninterrupted[2], "hidden"))
 
 
+@pytest.mark.slow  # quicker: tests/output/quality/test_records.py and test_kept.py
 def test_what_should_be_gone_gets_a_tombstone_and_the_topic_is_compacted(
     kafka: Kafka, topic_prefix: str, tmp_path: Path
 ) -> None:

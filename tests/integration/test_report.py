@@ -100,6 +100,7 @@ def test_a_range_by_hand(settings: Settings, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow  # quicker: the range by hand, above, and tests/operate/completeness
 def test_a_group_that_went_dark_before_the_range_is_in_the_report(settings: Settings, tmp_path: Path) -> None:
     event = {"group": "p1", "kind": "dark", "by_clock": False}
     times = {"ts": text_of_ms(START_MS - 40 * STEP_MS), "last_ts": text_of_ms(START_MS - 50 * STEP_MS)}
@@ -108,6 +109,7 @@ def test_a_group_that_went_dark_before_the_range_is_in_the_report(settings: Sett
     assert of(reported(settings, tmp_path, *SINCE), "p1")["without_row"] == 12
 
 
+@pytest.mark.slow  # quicker: the range by hand, above, and tests/operate/completeness
 def test_what_retention_has_removed_is_not_missing(settings: Settings, tmp_path: Path) -> None:
     rows = [message(*(Row(group, step) for group in ("p1", "p2"))) for step in range(24)]
     send(settings, settings.output_topic, *({"value": each} for each in rows))
@@ -121,6 +123,7 @@ def test_what_retention_has_removed_is_not_missing(settings: Settings, tmp_path:
     assert f"retention has removed rows before {found['begin']}: the report begins there" in found["notes"]
 
 
+@pytest.mark.slow  # quicker: the range by hand, above, and tests/operate/completeness
 def test_what_cannot_be_read_and_what_is_not_there(settings: Settings, tmp_path: Path) -> None:
     empty = call_command(settings, "report", "--json", str(tmp_path / "none.json"))
     assert (empty.returncode, (tmp_path / "none.json").exists()) == (1, False)

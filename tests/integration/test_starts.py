@@ -76,7 +76,6 @@ def says(worker: WorkerProcess, sentence: str) -> None:
 
 
 @pytest.mark.slow  # quicker: tests/worker/test_waiting.py
-@pytest.mark.slow  # quicker: tests/worker/test_waiting.py
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
 def test_a_worker_without_a_broker_waits_for_it(topic_prefix: str, tmp_path: Path, delivery: str) -> None:
     broker = LocalKafka(port=choose_port(), jvm_options=QUICK_START)
@@ -96,6 +95,7 @@ def test_a_worker_without_a_broker_waits_for_it(topic_prefix: str, tmp_path: Pat
     assert "Traceback" not in worker.log.read_text()
 
 
+@pytest.mark.slow  # quicker: tests/worker/test_waiting.py
 def test_a_worker_without_its_models_waits_for_them(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
@@ -113,6 +113,7 @@ def test_a_worker_without_its_models_waits_for_them(
     assert "Traceback" not in worker.log.read_text()
 
 
+@pytest.mark.slow  # quicker: tests/worker/test_waiting.py
 def test_a_worker_that_waits_ends_at_a_signal(tmp_path: Path) -> None:
     with WorkerProcess(starting(f"{LOOPBACK}:1", "none-", tmp_path), tmp_path / "worker.log") as worker:
         says(worker, WAITS)

@@ -37,6 +37,7 @@ def fenced_now_and_then(tmp_path: Path) -> Iterator[LocalKafka]:
         yield kafka
 
 
+@pytest.mark.slow  # quicker: too few brokers, above
 def test_a_fenced_broker_is_waited_for(fenced_now_and_then: LocalKafka) -> None:
     admin = KafkaAdminClient(bootstrap_servers=fenced_now_and_then.bootstrap_servers)
     give_up_s = time.monotonic() + 30

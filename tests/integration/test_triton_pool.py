@@ -58,7 +58,6 @@ def rung_of(pool: list[LocalTriton]) -> TritonImputer:
 
 
 @pytest.mark.slow  # quicker: tests/imputers/test_triton.py, with a scripted server
-@pytest.mark.slow  # quicker: tests/imputers/test_triton.py, with a scripted server
 async def test_calls_are_balanced_over_both_servers(pool: list[LocalTriton]) -> None:
     rung = rung_of(pool)
     await rung.check()
@@ -71,6 +70,7 @@ async def test_calls_are_balanced_over_both_servers(pool: list[LocalTriton]) -> 
     assert min(shares) >= 15
 
 
+@pytest.mark.slow  # quicker: tests/imputers/test_triton.py, with a scripted server
 async def test_no_call_fails_while_connections_are_renewed(pool: list[LocalTriton]) -> None:
     rung = rung_of(pool)
     before = [calls_served(triton) for triton in pool]

@@ -104,6 +104,7 @@ def prefix_in(command_line: str) -> str:
     return command_line.split("shm-region-prefix-name=")[1].split("\0")[0].split()[0]
 
 
+@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
 def test_windows_are_imputed_alone_and_in_batches(disposable_triton: LocalTriton) -> None:
     batches = [windows(size, seed) for seed, size in enumerate((1, 1, 2, 5, 16, 1, 3))]
     answers = infer_all(disposable_triton.grpc_url, batches)
@@ -112,6 +113,7 @@ def test_windows_are_imputed_alone_and_in_batches(disposable_triton: LocalTriton
         np.testing.assert_allclose(imputed, expected(values, observed), rtol=1e-5)
 
 
+@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
 def test_a_window_without_any_observation_is_answered(disposable_triton: LocalTriton) -> None:
     values, observed = (np.full((1, SENSORS, WINDOW), 7.0, np.float32), np.zeros((1, SENSORS, WINDOW), bool))
     (imputed,) = infer_all(disposable_triton.grpc_url, [(values, observed)])
@@ -119,6 +121,7 @@ def test_a_window_without_any_observation_is_answered(disposable_triton: LocalTr
     np.testing.assert_array_equal(imputed, np.zeros((1, SENSORS, STEPS), np.float32))
 
 
+@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
 @pytest.mark.parametrize("shape", [(1, SENSORS, WINDOW - 1), (1, SENSORS + 1, WINDOW), (65, SENSORS, WINDOW)])
 def test_a_wrong_shape_or_batch_is_an_invalid_argument(disposable_triton: LocalTriton, shape: tuple[int, ...]) -> None:
     with (
@@ -129,12 +132,14 @@ def test_a_wrong_shape_or_batch_is_an_invalid_argument(disposable_triton: LocalT
     assert error.value.status() == "StatusCode.INVALID_ARGUMENT"
 
 
+@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
 def test_metrics_count_the_inferences(disposable_triton: LocalTriton) -> None:
     with urllib.request.urlopen(disposable_triton.metrics_url, timeout=10) as page:
         text = page.read().decode()
     assert f'nv_inference_request_success{{model="{MODEL}",version="1"}}' in text
 
 
+@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
 def test_the_load_api_is_disabled(disposable_triton: LocalTriton) -> None:
     """A load request can carry a model.py, so an open load API would allow code execution."""
     with (
@@ -144,7 +149,6 @@ def test_the_load_api_is_disabled(disposable_triton: LocalTriton) -> None:
         client.load_model(MODEL)
 
 
-@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
 @pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
 def test_kill_9_and_restart_serves_again_on_the_same_ports(disposable_triton: LocalTriton) -> None:
     url, pid = disposable_triton.grpc_url, disposable_triton.pid
@@ -160,6 +164,7 @@ def test_kill_9_and_restart_serves_again_on_the_same_ports(disposable_triton: Lo
     np.testing.assert_allclose(infer_all(url, [(values, observed)])[0], expected(values, observed), rtol=1e-5)
 
 
+@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
 def test_the_probe_detects_a_dead_interpreter_that_server_health_misses(disposable_triton: LocalTriton) -> None:
     """The server never restarts a dead interpreter and still reports ready."""
     interpreters = [
@@ -178,7 +183,6 @@ def test_the_probe_detects_a_dead_interpreter_that_server_health_misses(disposab
 
 
 @pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
-@pytest.mark.slow  # quicker: explicit mode below, and version changes in tests/models
 def test_poll_mode_loads_a_new_version(tiny_repository: Path, tmp_path: Path) -> None:
     repository = tmp_path / "repository"
     shutil.copytree(tiny_repository, repository)
@@ -198,6 +202,7 @@ def test_poll_mode_loads_a_new_version(tiny_repository: Path, tmp_path: Path) ->
         assert client.is_model_ready(MODEL, "2")
 
 
+@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
 def test_explicit_mode_needs_the_admin_header(tiny_repository: Path) -> None:
     with (
         LocalTriton(tiny_repository, control_mode="explicit") as triton,
@@ -209,6 +214,7 @@ def test_explicit_mode_needs_the_admin_header(tiny_repository: Path) -> None:
         assert model_problem(client, MODEL) is None
 
 
+@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
 def test_the_error_for_a_port_in_use_names_the_port_and_the_option(
     disposable_triton: LocalTriton, tiny_repository: Path
 ) -> None:
@@ -235,6 +241,7 @@ def test_a_repository_without_models_is_rejected_at_once(tmp_path: Path) -> None
         LocalTriton(tmp_path).start()
 
 
+@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
 def test_the_environment_names_another_triton(
     disposable_triton: LocalTriton, tiny_repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

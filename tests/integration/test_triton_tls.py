@@ -74,6 +74,7 @@ async def test_mutual_tls_and_a_new_authority_while_the_imputer_runs(tiny_reposi
         await rung.close()
 
 
+@pytest.mark.slow  # quicker: tests/imputers/test_triton_access.py
 async def test_a_token_that_triton_itself_checks(tiny_repository: Path, tmp_path: Path) -> None:
     authority = signed("authority")
     files = MountedSecret(tmp_path / "server", files_of(signed("triton", authority), authority))

@@ -184,6 +184,7 @@ def test_live_fails_while_the_loop_is_blocked_and_after_the_agent_died(
         process.wait()
 
 
+@pytest.mark.slow  # quicker: tests/worker/test_health.py
 def test_a_worker_reports_in_one_line_that_its_port_is_taken(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
