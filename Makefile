@@ -15,7 +15,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # would only take turns with the other processes.
 PROCESSES := 3
 PARALLEL = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
-	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --ignore tests/cluster
 
 # The long tests. `.ci/run` runs `make test` and one of these groups, in turns (tests/turns.py).
 GROUPS := slow chaos cluster-test
@@ -47,7 +47,7 @@ test-all: test $(GROUPS)  ## everything: make test, make slow, make chaos and ma
 # The slow tests compute, so that a third process would only take turns with the others.
 slow: PROCESSES := 2
 slow: servers linter-programs  ## the tests that take long; quicker tests cover the same code
-	$(PARALLEL) -m 'slow and not chaos and not cluster'
+	$(PARALLEL) -m 'slow and not chaos'
 
 chaos: export GLAIM_CHAOS_DELIVERY = $(or $(DELIVERY),at_least_once)
 chaos: PROCESSES := 2

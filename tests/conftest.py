@@ -34,7 +34,13 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the files into an order that suits several processes; fail if a test is where no command collects it."""
+    """Put the files into an order that suits several processes; fail if a test is where no command collects it.
+
+    What is in tests/cluster has the marker, so that `make cluster-test` runs all of it.
+    """
+    for item in items:
+        if folder_of(item.path, config.rootpath) == "cluster":
+            item.add_marker("cluster")
     lost = misplaced(items, config.rootpath)
     if lost:
         raise pytest.UsageError("\n".join(lost))
@@ -48,8 +54,8 @@ def misplaced(items: Iterable[pytest.Item], root: Path) -> list[str]:
         folder = folder_of(item.path, root)
         if item.get_closest_marker("chaos") is not None and folder not in ("chaos", "monitoring"):
             lost.append(f"{item.nodeid}: expected the marker chaos in the folders of make chaos, found it in {folder}")
-        if (item.get_closest_marker("cluster") is not None) is not (folder == "cluster"):
-            lost.append(f"{item.nodeid}: expected the marker cluster in tests/cluster and there alone")
+        if item.get_closest_marker("cluster") is not None and folder != "cluster":
+            lost.append(f"{item.nodeid}: expected the marker cluster in tests/cluster alone, found it in {folder}")
     return lost
 
 

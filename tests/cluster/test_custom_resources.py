@@ -8,7 +8,7 @@ from tests.cluster.references import assert_complete
 from tests.cluster.release import Release
 from tests.helm.matrix import SECURED
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 OPERATOR = "monitoring.coreos.com/v1"
 KEDA = "keda.sh/v1alpha1"

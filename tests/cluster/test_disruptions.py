@@ -10,7 +10,7 @@ from deploy.cluster.api import RequestRejected
 from deploy.cluster.stages import NEVER_READY
 from tests.cluster.release import Release
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.mark.parametrize("component", ["worker", "triton"])

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cluster.release import Release
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_test_pods_run_and_are_deleted(release: Release) -> None:

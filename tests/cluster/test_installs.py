@@ -8,7 +8,7 @@ from deploy.cluster.api import RequestRejected
 from tests.cluster.references import assert_complete
 from tests.cluster.release import Release
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_one_value_installs_a_complete_system(release: Release) -> None:

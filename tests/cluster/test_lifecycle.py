@@ -7,7 +7,7 @@ import pytest
 from deploy.cluster.stages import NEVER_READY
 from tests.cluster.release import Release
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 def images(release: Release, component: str) -> set[str]:

@@ -16,7 +16,7 @@ from deploy.cluster.api import Api
 from deploy.cluster.programs import kubernetes_version
 from tests.cluster.release import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_version_is_the_pinned_one(cluster: LocalCluster) -> None:

@@ -17,7 +17,7 @@ from tests.helm.matrix import MATRIX, merged
 WORKLOADS = {"StatefulSet": "plant-glaim-stream-worker", "Deployment": "plant-glaim-stream-triton"}
 CLASS_OF_VOLUMES = {"models": {"claim": {"storageClassName": ""}}, "training": {"work": {"storageClassName": ""}}}
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="session")

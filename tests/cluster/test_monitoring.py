@@ -20,7 +20,7 @@ from deploy.prometheus import LocalPrometheus
 from deploy.prometheus_install import PrometheusUnavailable, find_prometheus
 from tests.cluster.release import Release
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 MONITORING = "monitoring.coreos.com/v1"
 
 

@@ -11,7 +11,7 @@ from deploy.cluster.manifest import Object
 from tests.cluster.release import Release, labels_of
 from tests.helm.matrix import CONFIG
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 ALL: Object = {
     "models": {"source": "claim"},

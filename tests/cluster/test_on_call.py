@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
 import yaml
 from kubernetes.dynamic.exceptions import ForbiddenError
 
@@ -12,8 +11,6 @@ from deploy.cache import CHECKOUT
 from deploy.cluster.api import Api, RequestRejected
 from deploy.cluster.manifest import Object
 from tests.cluster.release import Release
-
-pytestmark = pytest.mark.cluster
 
 USER = "on-duty"
 ROLE = "rbac.authorization.k8s.io"

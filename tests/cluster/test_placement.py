@@ -9,7 +9,7 @@ import pytest
 from deploy.cluster.nodes import GPUS_PER_NODE, SLICE, ZONES
 from tests.cluster.release import Release, conditions_of
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 GPU_NODES = {f"gpu-{zone}" for zone in ZONES}
 CPU_NODES = {f"cpu-{zone}" for zone in ZONES}

@@ -9,7 +9,7 @@ import pytest
 from deploy.cluster.manifest import Object
 from tests.cluster.release import Release
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,6 @@ from deploy.cluster.manifest import Object
 from deploy.cluster.nodes import ZONES
 from tests.cluster.release import Release, conditions_of, merged
 
-pytestmark = pytest.mark.cluster
-
 CONFIG = CHECKOUT / "training" / "configs" / "plant-pump-again.toml"
 IN_A_VOLUME: Object = {
     "models": {"source": "claim"},

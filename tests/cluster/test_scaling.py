@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.cluster.release import Release
-
-pytestmark = pytest.mark.cluster
 
 
 def workers(release: Release) -> int:

@@ -13,7 +13,7 @@ from tests.cluster.references import dangling
 from tests.cluster.release import Release, conditions_of
 from tests.helm.matrix import CONFIG
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 TRAINED: Object = {
     "models": {"source": "claim"},
