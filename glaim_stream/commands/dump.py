@@ -58,7 +58,7 @@ def dump(
 ) -> None:  # fmt: skip
     """Write readings of the input topic to a file for training, one row per reading: time, group, sensor, value.
 
-    Train with: python -m training.fit CONFIG --data FILE --layout long --group group
+    Train with: python -m training.fit FILE
     """
     from glaim_stream.commands.console import progress_bar
     from glaim_stream.core.catalogue import read_catalogue

@@ -151,7 +151,7 @@ def training(minutes: float, say: Callable[[str], object]) -> Iterator[Training]
 def _command(folder: Path, minutes: float, sensors: int, grouped: bool, window: int, step_ms: int) -> list[str]:
     settings: dict[str, Any] = {
         "data.sensors": [f"s{place}" for place in range(sensors)],
-        "data.sentinels": [],
+        "data.only_sentinels": True,
         "data.step_s": step_ms / 1000,
         "model.window": window,
         "export.emitted_steps": window,
@@ -159,7 +159,7 @@ def _command(folder: Path, minutes: float, sensors: int, grouped: bool, window: 
     }
     command = [
         sys.executable, "-m", "training.fit", "--data", str(folder / "readings.parquet"), "--name", _NAME,
-        "--time", "time", "--layout", "wide", "--minutes", f"{minutes:.3f}", "--masks", "block",
+        "--time", "time", "--minutes", f"{minutes:.3f}", "--masks", "block",
         "--out", str(folder / "run"), "--model-repo", str(folder / "models"),
     ]  # fmt: skip
     for name, value in settings.items():

@@ -28,8 +28,9 @@ class Layout:
 
 
 def layout_of(
-    table: Mapping[str, Any], numbers: Mapping[str, Any], times_ms: NDArray[np.int64], group: str | None, name: str
-) -> Layout:
+    table: Mapping[str, Any], numbers: Mapping[str, Any], times_ms: NDArray[np.int64], group: str | None, sensor: str,
+    value: str, name: str,
+) -> Layout:  # fmt: skip
     """Find the groups of a file's rows, and whether each row is one reading.
 
     Args:
@@ -37,6 +38,8 @@ def layout_of(
         numbers: those that hold numbers, as numbers.
         times_ms: int64 [R], NO_TIME where a row has none.
         group: column that names the group of a row; None: found out.
+        sensor: column that names the sensor of a row that is one reading; "": found out.
+        value: column of its value; "": found out.
         name: of the file, for messages.
 
     Raises:
@@ -45,13 +48,20 @@ def layout_of(
     columns = set(table)
     if group is not None and group not in columns:
         raise SettingsError(f"{name}: expected group column {group!r}, found columns {listed(list(table))}")
-    sensor = value = ""
-    if {"sensor", "value"} <= columns and "sensor" not in numbers:
-        sensor, value = "sensor", "value"
+    stated = bool(sensor or value)
+    sensor, value = sensor or "sensor", value or "value"
+    absent = [each for each in (sensor, value) if each not in columns]
+    if stated and absent:
+        raise SettingsError(
+            f"{name}: expected the columns {sensor!r} and {value!r}, found columns {listed(list(table))}"
+        )
+    if stated or (not absent and sensor not in numbers):
         group = group or ("group" if "group" in columns else "")
         if value not in numbers:
-            raise SettingsError(f"{name}: expected numbers in the column value, found {table[value].type}")
-    elif group is None:
+            raise SettingsError(f"{name}: expected numbers in the column {value}, found {table[value].type}")
+    else:
+        sensor = value = ""
+    if group is None and not sensor:
         timed = times_ms != NO_TIME
         part = {column: cells.filter(pa.array(timed)) for column, cells in table.items()}
         in_part = {column: numbers[column].filter(pa.array(timed)) for column in numbers if column in columns}

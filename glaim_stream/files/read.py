@@ -38,8 +38,12 @@ def read(
     date_order: str = "",
     decimal: str = "",
     group: str | None = None,
+    sensor: str = "",
+    value: str = "",
+    separator: str = "",
     sensors: Sequence[str] = (),
     missing: Sequence[str] = (),
+    only_missing: bool = False,
     only_readings: bool = False,
     name: str = "",
 ) -> Reading:
@@ -53,8 +57,13 @@ def read(
         date_order: dmy or mdy.
         decimal: decimal sign, "." or ",".
         group: column that names the group of a row.
-        sensors: columns that are sensors; default: those that hold measurements.
+        sensor: column that names the sensor of a row that is one reading.
+        value: column of its value.
+        separator: between group and sensor in the names of columns, where it stands in all of them.
+        sensors: columns that are sensors, or names of sensors in `<group><separator><sensor>`; default: those that hold
+            measurements. Of rows that name their sensors all are read.
         missing: numbers and words that mean no value, in every column.
+        only_missing: take no other number as no value.
         only_readings: refuse a file that holds filled values.
         name: of the file, for messages; default: the path's.
 
@@ -74,15 +83,17 @@ def read(
         numbers_missing.append(table.log.missing)
     axis = _axis(table, time, date_order, name)
     rest = [column for column in table.columns if column not in (*axis.times.columns, axis.zone)]
-    layout = layout_of({each: table.columns[each] for each in rest}, table.numbers, axis.stamps.ms, group, name)
+    layout = layout_of(
+        {each: table.columns[each] for each in rest}, table.numbers, axis.stamps.ms, group, sensor, value, name
+    )
     times_ms, zone_notes = utc(axis.stamps, timezone, layout.group_of_row, name)
-    measured, unused = _measured(table, axis, rest, layout, sensors, name)
+    measured, unused = _measured(table, axis, rest, layout, sensors, separator, name)
     columns = {each: floats_of(table.numbers[each]) for each in measured}
     sensor_names, sensor_of_row = measured, None
     if layout.sensor:
         sensor_names, sensor_of_row = names_in(table.numbers.get(layout.sensor, table.columns[layout.sensor]))
     series = _Series(columns, sensor_names, sensor_of_row, layout.value)
-    found = sentinels(series.parts(), numbers_missing, {} if form is None else form.taken)
+    found = sentinels(series.parts(), numbers_missing, {} if form is None else form.taken, only_told=only_missing)
     series.take_out(found)
     order = order_of(times_ms, layout.group_of_row, sensor_of_row)
     if order.duplicates > _MOST_REPEATED * len(times_ms) and len(times_ms) >= _FEW_ROWS and not layout.sensor:
@@ -91,8 +102,9 @@ def read(
             "column tells them apart: state --time with all columns of the time (Date+Clock), or --group"
         )
     made = replace(
-        _form(table, axis, layout, order, measured, timezone), sensors=sensor_names, sentinels=found, unused=unused
-    )
+        _form(table, axis, layout, order, measured, timezone), sensors=sensor_names, sentinels=found, unused=unused,
+        name_separator="" if layout.group or layout.sensor else roles.name_separator(measured, separator),
+    )  # fmt: skip
     notes = [
         *table.notes, *axis.said(order), *axis.notes, *zone_notes,
         *group_notes(made, len(layout.groups)), *unused_notes(unused), *map(sentinel_note, found), *order_notes(made),
@@ -158,7 +170,7 @@ def _axis(table: Table, time: str | None, date_order: str, name: str) -> _Axis:
 
 
 def _measured(
-    table: Table, axis: _Axis, rest: Sequence[str], layout: Layout, sensors: Sequence[str], name: str
+    table: Table, axis: _Axis, rest: Sequence[str], layout: Layout, sensors: Sequence[str], separator: str, name: str
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the columns of readings, and why others are left out, by column."""
     numbers = table.numbers
@@ -167,7 +179,8 @@ def _measured(
         others = [column for column in rest if column != layout.group]
         times = dict.fromkeys(_other_times(table.columns, numbers, axis.times.columns), "another time")
         unused = roles.unused_columns(numbers, others, len(layout.groups), odd={**table.odd, **times})
-    if sensors:
+    if sensors and not layout.sensor:
+        sensors = roles.columns_of(sensors, list(numbers), separator)
         absent = [each for each in sensors if each not in numbers]
         if absent:
             raise SettingsError(f"{name}: expected numbers in the columns {listed(absent)}, found none")
@@ -209,7 +222,7 @@ class _Series:
 
 
 def _form(table: Table, axis: _Axis, layout: Layout, order: Order, measured: Sequence[str], timezone: str) -> FileForm:
-    """What the file is, but for its sensors, its sentinels and what is left out."""
+    """What the file is, but for its sensors and their groups, its sentinels and what is left out."""
     written = {each: form for each, form in table.number_forms.items() if each in measured}
     units = {each: form.suffix.strip() for each, form in written.items() if form.suffix}
     units |= {each: unit for each, unit in table.units.items() if each in measured or axis.along}
@@ -231,7 +244,6 @@ def _form(table: Table, axis: _Axis, layout: Layout, order: Order, measured: Seq
         group=layout.group,
         sensor=layout.sensor,
         value=layout.value,
-        name_separator="" if layout.group or layout.sensor else roles.name_separator(measured),
         numbers=written,
         words=table.words,
         units=units,

@@ -91,8 +91,10 @@ def _reason(column: str, cells: Any, groups: int) -> str:
     return ""
 
 
-def name_separator(names: Sequence[str]) -> str:
-    """The separator that splits every name into group and sensor, with equal sensors in all groups; else ""."""
+def name_separator(names: Sequence[str], stated: str = "") -> str:
+    """The separator of group and sensor in every name: the stated one, or one with equal sensors; "" without one."""
+    if stated and all(all(name.partition(stated)) for name in names):
+        return stated
     for separator in SEPARATORS:
         pairs = [tuple(name.split(separator, 1)) for name in names]
         if all(len(pair) == 2 and all(pair) for pair in pairs):
@@ -102,14 +104,15 @@ def name_separator(names: Sequence[str]) -> str:
     return ""
 
 
-def naming_columns(table: Mapping[str, Any], numbers: Mapping[str, Any]) -> list[str]:
-    """Columns that hold names: text, and whole numbers whose column is called as a group or an id."""
-    return [
-        column
-        for column, cells in table.items()
-        if (column in numbers and pa.types.is_integer(numbers[column].type) and _GROUP.search(column))
-        or (column not in numbers and pa.types.is_string(cells.type))
-    ]
+def columns_of(sensors: Sequence[str], columns: Sequence[str], stated: str = "") -> list[str]:
+    """The columns of sensors: those of their names, or else `<group><separator><sensor>` of all groups."""
+    if not {*sensors} <= {*columns}:
+        for separator in [stated] if stated else SEPARATORS:
+            found = [name for name in columns if name.partition(separator)[2] in sensors]
+            complete = {*sensors} == {name.partition(separator)[2] for name in found}
+            if complete and name_separator(found, stated) == separator:
+                return found
+    return list(sensors)
 
 
 def telling_columns(table: Mapping[str, Any], numbers: Mapping[str, Any], times: np.ndarray[Any, Any]) -> list[str]:
@@ -128,12 +131,6 @@ def telling_columns(table: Mapping[str, Any], numbers: Mapping[str, Any], times:
         if told or have_own_clocks(times, codes) or (column.lower() in SENSOR_WORDS and len(numbers) == 1):
             found.append(column)
     return found
-
-
-def have_clocks(column: str, cells: Any, numbers: Mapping[str, Any], times: np.ndarray[Any, Any]) -> bool:
-    """Whether the names in a column are those of series with a clock each."""
-    codes = _codes(column, cells, numbers)
-    return codes is not None and have_own_clocks(times, codes)
 
 
 def looks_like_clock(cells: Any) -> bool:
@@ -192,7 +189,7 @@ def layout(
             return "long", others[0] if others else "", sensor, value
         raise SettingsError(
             f"{name}: columns {', '.join(names or telling)} distinguish the rows of a time, and it is unclear which "
-            f"is the sensor: give --layout long --sensor COLUMN --value {value} and perhaps --group COLUMN"
+            f"is the sensor: give --sensor COLUMN --value {value} and perhaps --group COLUMN"
         )
     if len(telling) > 1:
         telling = _simplest(telling, table, numbers, times)

@@ -28,6 +28,8 @@ def sentinels(
     columns: Mapping[str, NDArray[np.float64]],
     told: Sequence[float] = (),
     told_of: Mapping[str, Sequence[float]] | None = None,
+    *,
+    only_told: bool = False,
 ) -> tuple[Sentinel, ...]:
     """Numbers of the columns that stand for no value, or may.
 
@@ -35,6 +37,7 @@ def sentinels(
         columns: values by column, float64 with NaN for none.
         told: numbers that a person stated; they are taken wherever they stand.
         told_of: the same by column.
+        only_told: whether no other number is looked at.
     """
     found: list[Sentinel] = []
     open_ends: list[tuple[str, Sentinel]] = []
@@ -46,6 +49,8 @@ def sentinels(
             if len(at):
                 found.append(_sentinel(column, levels, counts, int(at[0]), taken=True))
                 levels, counts = np.delete(levels, at), np.delete(counts, at)
+        if only_told:
+            continue
         for place in _outside(levels, counts):
             sure, maybe = _judged(levels, counts, place)
             if sure:

@@ -83,7 +83,7 @@ def test_the_copy_that_is_trained_on_holds_the_readings_and_no_more(tmp_path: Pa
     centre = train_process._centre(groups)
     assert centre[0] == 0.0
     train_process._write(groups, centre, tmp_path / "x.parquet", 60_000)
-    spec = DataSpec(time="time", group="group", sensors=("s0", "s1"), step_s=60.0)
+    spec = DataSpec(time="time", group="group", sensors=("s0", "s1"), only_sentinels=True, step_s=60.0)
     series = load(spec, tmp_path / "x.parquet")
     assert series.rows == 4
     np.testing.assert_array_equal(series.values[0, 0], np.array([1.5, np.nan, -999.25, 4.5], np.float32))

@@ -38,9 +38,8 @@ import pyarrow.parquet as pq
 from glaim_stream import impute
 from tests.command_line import call
 from tests.data_sets import DATA_SETS
-from training.autoconfig.layout import guess
+from training.autoconfig.from_file import guess_layout
 from training.data import DataSpec
-from training.data.tables import read_table
 from training.errors import DataError
 
 FROZEN = Path(__file__).parent / "filled.json"
@@ -201,7 +200,7 @@ def _shown(table: Any) -> str:
 
 def _guessed(file: Path) -> dict[str, Any]:
     try:
-        found = guess(read_table(file), file, DataSpec(), ())
+        found = guess_layout(file, DataSpec(), ())
     except DataError as error:
         return {"refused": str(error).replace(f"{file.parent}/", "")}
     guessed = {each.name: repr(getattr(found.spec, each.name)) for each in fields(found.spec)}

@@ -55,7 +55,7 @@ def test_training_loads_the_readings_that_were_produced(settings: Settings, tmp_
     assert f"{len(sent) + len(again)} readings of 5 groups of plant-pump" in run.stdout
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
 
-    series = load(DataSpec(file=str(out), layout="long", group="group", step_s=60.0), out)
+    series = load(DataSpec(file=str(out), step_s=60.0), out)
     expected = np.full(series.values.shape, np.nan, np.float32)
     for part in (sent, again):
         cells = [part.cells[code] for code in part.cell.tolist()]
@@ -99,7 +99,7 @@ def test_a_clock_that_sends_seconds_or_years_ago_is_left_out(settings: Settings,
     assert run.returncode == 0, run.stderr
     assert pq.read_metadata(out).num_rows == len(source)
     assert "from 2026-01-01T00:00:00Z to 2026-01-01T01:59:00Z" in run.stdout
-    series = load(DataSpec(file=str(out), layout="long", group="group"), out)
+    series = load(DataSpec(file=str(out)), out)
     assert (series.rows, series.stray) == (120, 0)
 
 

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,13 @@ import numpy as np
 import torch
 
 from glaim_stream.core.contract import read_contract
-from glaim_stream.core.errors import SettingsError
-from glaim_stream.files import read_table
+from glaim_stream.files import note
 from training import checkpoint as checkpoints
 from training.autoconfig.catalogue_entry import entry
-from training.autoconfig.layout import Guess, guess
 from training.autoconfig.recipe import MINUTES, choose, window_of
 from training.config import RunConfig, build, data_path
-from training.data import DataSpec, WindowSet, load, split
-from training.errors import ConfigError, DataError
+from training.data import DataSpec, WindowSet, load, read, split
+from training.errors import ConfigError
 from training.network import GLAIMConfig, build_network
 from training.runtime import known_device
 
@@ -88,23 +86,54 @@ def configure(
     return build(_over(_over(tables, {"data": guessed}), named))
 
 
-def guess_layout(path: Path, given: DataSpec, stated: Mapping[str, Any]) -> Guess:
-    """Guess a file's form, the words that stand for no value, and the roles of its columns."""
-    try:
-        whole = read_table(path, missing=given.no_value, decimal=given.decimal, only_readings=True)
-    except SettingsError as error:
-        raise DataError(str(error)) from error
-    if "units" not in stated and whole.units:
-        given = dataclasses.replace(given, units=whole.units)
-    if "plausibility" not in stated:
-        given = dataclasses.replace(given, plausibility=True)
-    words = tuple(dict.fromkeys(chain.from_iterable(whole.words.values())))
-    if words and "no_value" not in stated:
-        given = dataclasses.replace(given, no_value=words)
-    messages = list(whole.notes)
-    table = whole.arrow
-    found = guess(table, path, given, stated)
-    return dataclasses.replace(found, messages=(*messages, *found.messages))
+@dataclasses.dataclass(frozen=True)
+class Guess:
+    """How a file is read; `messages` say what was found out, `warnings` are for a person to check."""
+
+    spec: DataSpec
+    messages: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def guess_layout(path: Path, given: DataSpec, stated: Collection[str]) -> Guess:
+    """Find out the settings that were not given, so that a configuration states them all.
+
+    Args:
+        path: of the file; its stem names a single group.
+        given: The settings so far.
+        stated: Names of the settings in `given` that a person gave; they are never changed.
+
+    Raises:
+        DataError: the file cannot be read, or can be read in two ways.
+    """
+    form = read(given, path).form
+    separator = form.name_separator
+    taken: dict[str, tuple[float, ...]] = {}
+    for column, numbers in form.taken.items():
+        sensor = column.split(separator, 1)[1] if separator else column
+        new = [each for each in numbers if each not in given.sentinels]
+        taken[sensor] = tuple(dict.fromkeys([*taken.get(sensor, ()), *new]))
+    found: dict[str, Any] = {
+        "time": form.time,
+        "date_order": form.date_order,
+        "no_value": tuple(dict.fromkeys(chain.from_iterable(form.words.values()))),
+        "group": form.group,
+        "sensor": form.sensor,
+        "value": form.value,
+        "separator": separator,
+        "sensor_sentinels": {sensor: numbers for sensor, numbers in taken.items() if numbers},
+        "plausibility": True,
+    }
+    messages = list(form.notes)
+    if form.layout == "wide" and not separator:
+        found |= {"sensors": form.sensors, "units": dict(form.units)}
+    if not (form.group or separator) and "group_name" not in stated:
+        found["group_name"] = path.stem
+        messages.append(f"it names no groups: all of it belongs to the group {path.stem!r}")
+    spec = dataclasses.replace(given, **{name: value for name, value in found.items() if name not in stated})
+    maybe = {note(each): each for each in form.sentinels if not each.taken}
+    warnings = [text for text, each in maybe.items() if each.value not in given.sensor_sentinels.get(each.column, ())]
+    return Guess(spec, tuple(each for each in messages if each not in maybe), tuple(warnings))
 
 
 def next_steps(exported: Path, groups: Sequence[str], directory: Path, data: DataSpec) -> list[str]:

@@ -7,7 +7,7 @@ from training.data.batches import DeviceWindows, Drawn, HostWindows, Tensors, ah
 from training.data.masks import SEGMENTS, FittedMasks, MaskSpec, block_cells, edge_cells, random_cells, silent_sensors
 from training.data.outages import Bools
 from training.data.series import DataSpec, Floats, Scale, Series, Split, fit_scale, split
-from training.data.tables import columns_of, load, require_columns, times_of
+from training.data.tables import load, read
 from training.data.windows import Batch, WindowSet, fixed_batches, hide, seeded
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "WindowSet",
     "ahead",
     "block_cells",
-    "columns_of",
     "draw",
     "edge_cells",
     "fit_scale",
@@ -36,11 +35,10 @@ __all__ = [
     "hide",
     "load",
     "random_cells",
-    "require_columns",
+    "read",
     "seeded",
     "silent_sensors",
     "split",
     "tensors",
-    "times_of",
     "windows_on",
 ]

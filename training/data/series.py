@@ -21,16 +21,17 @@ Floats = NDArray[np.float32]
 class DataSpec:
     """The source of the readings and how to read them: a run's [data] section.
 
-    `sensors` picks and orders the sensors; empty means all numeric columns (wide) or all names (long). `separator`
-    splits wide columns into group and sensor; empty means a single group, named `group_name`, unless `group` names a
-    column that holds it. `sentinels` are numbers that stand for "no value", for all sensors or for one, and `no_value`
-    texts that do (`Bad`, `-`). `decimal` is the decimal sign of a text file; empty: found out. `date_order` is the
-    order of dates such as 1/2/2026, dmy or mdy; empty: detected from the file's other dates. `timezone` is that of
-    times that name none. `time` names a column, or two as `Date+Clock`; empty, it takes each row of a wide table as a
-    step. `step_s` is the grid's interval in seconds; 0 takes the median distance of the times. `bucket` is the value of
-    a step with several readings, as in a worker's catalogue: `last` takes the latest one, `mean` the mean of all.
-    `directions` are the sensors in degrees, of which 360 is 0 again: theirs is the mean direction. `grid = false` takes
-    the rows of a wide table as consecutive steps, whatever their times: the field's benchmarks do.
+    What is left empty is found out from the file, as `glaim-stream fill` does: `time` (a column, or two as
+    `Date+Clock`), `group` (a column), `sensor` and `value` (the columns of a file with a reading a row), `separator`
+    (of group and sensor in column names), `decimal`, `date_order` (dmy or mdy) and the numbers that surely mean no
+    value. `group_name` names the only group of a file that names none. `sensors` picks and orders the sensors; empty:
+    all. `sentinels` are further numbers that stand for "no value", for all sensors or for one, and `no_value` texts
+    that do (`Bad`, `-`). With `only_sentinels` no other number is taken so. `timezone` is that of times that name none.
+    `step_s` is the step in seconds: stated, the steps are those of a worker with a model of this step; 0 finds it from
+    the times. `bucket` is the value of a step with several readings, as in a worker's catalogue: `last` takes the
+    latest one, `mean` the mean of all. `directions` are the sensors in degrees, of which 360 is 0 again: theirs is the
+    mean direction. `grid = false` takes the rows of a wide table as consecutive steps, whatever their times, and its
+    numbers as they stand: the field's benchmarks do.
     `split` are the shares of rows for training, validation and test, in time order; `rows` gives them as numbers
     instead, further rows being left out. Windows of the validation and test parts may start up to `history` rows before
     their part: 0 keeps the parts apart, and the field's convention is a window's length, so that the first row of a
@@ -39,18 +40,18 @@ class DataSpec:
     """
 
     file: str = ""
-    layout: str = "wide"
-    time: str = "time"
+    time: str = ""
     separator: str = ""
     group_name: str = "group"
     group: str = ""
-    sensor: str = "sensor"
-    value: str = "value"
+    sensor: str = ""
+    value: str = ""
     sensors: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     units: Mapping[str, str] = field(default_factory=dict)
     sentinels: tuple[float, ...] = ()
     sensor_sentinels: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    only_sentinels: bool = False
     no_value: tuple[str, ...] = ()
     decimal: str = ""
     date_order: str = ""
@@ -65,8 +66,6 @@ class DataSpec:
     plausibility: bool = False
 
     def __post_init__(self) -> None:
-        if self.layout not in ("wide", "long"):
-            raise ValueError(f"layout must be wide or long, found {self.layout!r}")
         if self.bucket not in ("last", "mean"):
             raise ValueError(f"bucket must be last or mean, found {self.bucket!r}")
         if self.decimal not in ("", ".", ","):
@@ -79,7 +78,7 @@ class DataSpec:
             raise ValueError(f"rows must be none or three counts above 0, found {self.rows}")
         if self.history < 0:
             raise ValueError(f"history must be 0 rows or more, found {self.history}")
-        if not self.grid and (self.layout == "long" or self.group):
+        if not self.grid and (self.sensor or self.group):
             raise ValueError("grid = false needs a wide table with one row for each time")
         if self.group and self.separator:
             raise ValueError("the group is in a column or in the columns' names: give group or separator, not both")

@@ -138,14 +138,14 @@ def replay_lines(config: RunConfig, repository: Path, directory: Path, imputer: 
         imputer: The worker's imputer for the model, `local` or `gaussian`.
     """
     data = config.data
-    columns = {"group": data.group, "sensor": data.sensor, "value": data.value} if data.layout == "long" else {}
+    columns = {"group": data.group, "sensor": data.sensor, "value": data.value} if data.sensor else {}
     renamed = [name for role, name in columns.items() if name and name != _LONG_NAMES[role]]
-    if renamed or (data.layout == "wide" and data.group) or not data.time:
-        return []  # it reads no such file
-    flags = ["--time", data.time]
+    if renamed or (data.group and not data.sensor):
+        return []  # it has no flags for these columns
+    flags = ["--time", data.time] if data.time else []
     if data.separator and data.separator != ".":
         flags += ["--separator", data.separator]
-    if not data.separator and not data.group:
+    if not (data.separator or data.group or data.sensor):
         flags += ["--name", data.group_name]
     for value in (*(f"{number:g}" for number in data.sentinels), *data.no_value):
         flags += ["--missing", value]

@@ -8,15 +8,15 @@
     python -m training.fit training/configs/beijing-air.toml --seeds 2021,2022,2023
     torchrun --nproc-per-node 2 -m training.fit training/configs/beijing-air.toml --device cuda
 
-The file is Parquet or CSV; the separator, decimal sign, encoding and date order of a CSV are detected. It is wide (one
-row for each time, one column for each sensor; `<group>.<sensor>` columns hold many groups with --separator .) or long
-(one row for each reading: time, sensor, value, and possibly group). Empty cells and declared sentinels are real gaps:
-the model takes them as missing, and they enter no loss and no score.
+The file is one that `glaim-stream fill` reads, and is read in the same way: wide (a row a time, a column a sensor;
+`<group>.<sensor>` columns hold many groups) or long (a reading a row: time, sensor, value, and possibly group, as
+`glaim-stream dump` writes). Empty cells and numbers that mean no value are real gaps: the model takes them as missing,
+and they enter no loss and no score.
 
-A file without a configuration needs no other setting: time column, layout and groups are guessed and reported, network
-and number of steps follow from the size of the data, the speed of the machine and --minutes. Given settings are kept;
---print-config > mine.toml saves the result. groups.yaml in the run's directory is the catalogue with which a worker
-serves the model.
+A file without a configuration needs no other setting: time column, layout and groups are found out and reported;
+network and number of steps follow from the size of the data, the speed of the machine and --minutes. Given settings are
+kept; --print-config > mine.toml saves the result. groups.yaml in the run's directory is the catalogue with which a
+worker serves the model.
 
 The rows are split in time order into training, validation and test. The mask patterns of the run hide observed cells,
 and the loss covers those cells alone. After every epoch the model is validated on gaps that never change; the best

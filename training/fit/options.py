@@ -19,7 +19,6 @@ from training.fit.distributed import say
 SHORTCUTS = {
     "name": "name",
     "data": "data.file",
-    "layout": "data.layout",
     "time": "data.time",
     "separator": "data.separator",
     "group": "data.group",
@@ -45,12 +44,11 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     made.add_argument("config", nargs="?", type=Path, help="TOML file of the run, or a file of readings, as --data")
     data = made.add_argument_group("data")
     data.add_argument("--data", help="file; a bare name is also looked for in the folder that GLAIM_DATA names")
-    data.add_argument("--layout", choices=["wide", "long"], help="default wide")
-    data.add_argument("--time", help="time column: timestamps, text, epoch ms or seconds (default: guessed)")
-    data.add_argument("--separator", help="wide: splits <group><separator><sensor> column names")
-    data.add_argument("--group", help="group column, when there are several groups")
-    data.add_argument("--sensor", help="long: sensor column (default sensor)")
-    data.add_argument("--value", help="long: value column (default value)")
+    data.add_argument("--time", help="time column: timestamps, text, epoch ms or seconds (default: found out)")
+    data.add_argument("--separator", help="between group and sensor in column names (default: found out)")
+    data.add_argument("--group", help="column that names the group of a row (default: found out)")
+    data.add_argument("--sensor", help="column of the sensor of a row that is one reading (default: found out)")
+    data.add_argument("--value", help="column of its value (default: found out)")
     data.add_argument("--bucket", choices=["last", "mean"], help="value of a step with several readings (default last)")
     data.add_argument(
         "--missing", action="append", default=[], metavar="VALUE",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,12 @@ from training.data.tables import load
 from training.data.windows import WindowSet, fixed_batches, hide
 from training.errors import DataError
 
+START_MS = 1_767_225_600_000  # of 2026
+
 
 def csv(path: Path, text: str) -> Path:
-    path.write_text(text)
+    """Write a file; whole numbers at the beginning of its lines are milliseconds of 2026."""
+    path.write_text(re.sub(r"^\d+(?=,)", lambda found: str(START_MS + int(found[0])), text, flags=re.MULTILINE))
     return path
 
 
@@ -47,16 +51,16 @@ def test_a_sensor_name_may_contain_the_separator(tmp_path: Path) -> None:
 
 def test_a_long_table_becomes_a_grid(tmp_path: Path) -> None:
     text = "time,station,sensor,value\n60000,q,x,1\n0,p,x,2\n0,p,y,3\n180000,p,x,4\n60000,p,y,5\n120000,q,y,6\n"
-    series = load(DataSpec(layout="long", group="station"), csv(tmp_path / "a.csv", text))
+    series = load(DataSpec(group="station"), csv(tmp_path / "a.csv", text))
     nan = np.nan
     expected = [[[2, nan, nan, 4], [3, 5, nan, nan]], [[nan, 1, nan, nan], [nan, nan, 6, nan]]]
     np.testing.assert_array_equal(series.values, np.array(expected, np.float32))
-    np.testing.assert_array_equal(series.times_ms, [0, 60_000, 120_000, 180_000])
+    np.testing.assert_array_equal(series.times_ms - START_MS, [0, 60_000, 120_000, 180_000])
 
 
 def test_a_long_reading_without_a_name_is_ignored(tmp_path: Path) -> None:
     text = "time,station,sensor,value\n0,p,x,2\n1000,p,,3\n1000,,x,4\n2000,p,x,5\n"
-    series = load(DataSpec(layout="long", group="station", step_s=1), csv(tmp_path / "a.csv", text))
+    series = load(DataSpec(group="station", step_s=1), csv(tmp_path / "a.csv", text))
     assert (series.groups, series.sensors) == (("p",), ("x",))
     np.testing.assert_array_equal(series.values, np.array([[[2, np.nan, 5]]], np.float32))
 
@@ -70,15 +74,6 @@ def test_one_row_per_time_and_group_becomes_a_grid(tmp_path: Path) -> None:
     np.testing.assert_array_equal(series.values, np.array(expected, np.float32))
     only = load(DataSpec(group="pump", groups=("q",), sensors=("y",)), tmp_path / "a.csv")
     np.testing.assert_array_equal(only.values, np.array([[[2, 8, nan, 10]]], np.float32))
-
-
-def test_without_a_time_column_each_row_is_a_step(tmp_path: Path) -> None:
-    path = csv(tmp_path / "a.csv", 'a\n1\n2\n""\n4\n')
-    series = load(DataSpec(time="", step_s=1800), path)
-    np.testing.assert_array_equal(series.values, np.array([[[1, 2, np.nan, 4]]], np.float32))
-    assert list(series.times_ms) == [0, 1_800_000, 3_600_000, 5_400_000]
-    with pytest.raises(DataError, match="need a wide layout and step_s"):
-        load(DataSpec(time=""), path)
 
 
 def test_missing_rows_and_repeated_times_are_placed_on_the_grid(tmp_path: Path) -> None:
@@ -96,7 +91,7 @@ READINGS = [(9_000, 1.0), (10_000, 358.5), (59_999, 4.0), (60_000, 7.0), (190_00
     [
         ("time,a", "{time},{value}", DataSpec()),
         ("time,station,a", "{time},p,{value}", DataSpec(group="station")),
-        ("time,sensor,value", "{time},a,{value}", DataSpec(layout="long")),
+        ("time,sensor,value", "{time},a,{value}", DataSpec()),
     ],
 )
 @pytest.mark.parametrize(
@@ -133,12 +128,12 @@ def test_sentinels_become_gaps(tmp_path: Path) -> None:
 
 
 def test_a_sentinel_does_not_replace_a_reading_of_the_same_step(tmp_path: Path) -> None:
-    long = "time,sensor,value\n0,a,1\n100,a,-9999\n1000,a,-9999\n2000,a,3\n0,b,-9999\n1000,b,7\n2000,b,8\n"
-    spec = DataSpec(layout="long", step_s=1, sensor_sentinels={"a": (-9999,)})
+    long = "time,sensor,value\n0,a,1\n100,a,0\n1000,a,0\n2000,a,3\n0,b,0\n1000,b,7\n2000,b,8\n"
+    spec = DataSpec(step_s=1, sensor_sentinels={"a": (0,)})
     values = load(spec, csv(tmp_path / "long.csv", long)).values[0]
-    np.testing.assert_array_equal(values, np.array([[1, np.nan, 3], [-9999, 7, 8]], np.float32))
-    wide = "time,a,b\n0,1,-9999\n100,-9999,\n1000,-9999,7\n2000,3,8\n"
-    spec = DataSpec(step_s=1, sensor_sentinels={"a": (-9999,)})
+    np.testing.assert_array_equal(values, np.array([[1, np.nan, 3], [0, 7, 8]], np.float32))
+    wide = "time,a,b\n0,1,0\n100,0,\n1000,0,7\n2000,3,8\n"
+    spec = DataSpec(step_s=1, sensor_sentinels={"a": (0,)})
     np.testing.assert_array_equal(load(spec, csv(tmp_path / "wide.csv", wide)).values[0], values)
 
 
@@ -159,7 +154,7 @@ def test_a_sentinel_does_not_replace_a_reading_of_the_same_step(tmp_path: Path) 
 )
 def test_times_are_read_in_many_formats(tmp_path: Path, column: pa.Array) -> None:
     path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"when": column, "a": [1.0, 2.0, 3.0]}), path)
+    pq.write_table(pa.table({"when": column, "a": [1.5, 2.0, 3.0]}), path)
     series = load(DataSpec(time="when"), path)
     assert list(series.times_ms) == [1767225600000, 1767229200000, 1767232800000]
     assert series.step_s == 3600
@@ -168,17 +163,19 @@ def test_times_are_read_in_many_formats(tmp_path: Path, column: pa.Array) -> Non
 @pytest.mark.parametrize(
     ("text", "spec", "message"),
     [
-        ("when,a\n0,1\n", {}, "expected time column 'time', found columns when, a"),
-        ("time,a\n0,1\n1,2\n", {"sensors": ("b",)}, "expected sensor column 'b', found columns time, a"),
-        ("time,a,b\n0,,1\n1,,2\n", {}, "without a single observed value: a"),
-        ("time,a\n0,-1\n1000,-1\n", {"sentinels": (-1.0,)}, "no observed value"),
-        ("time,a\n0,x\n1000,y\n", {"sensors": ("a",)}, "expected numbers in column 'a'"),
+        ("time,a\n0,1\n", {"time": "when"}, "expected time column 'when', found columns time, a"),
+        ("elapsed,a\n0.0,1.5\n1.0,4\n2.0,4\n", {}, "elapsed times and no dates"),
+        ("time,a\n0,1\n1,2\n", {"sensors": ("b",)}, "expected numbers in the columns b, found none"),
+        ("time,a,b\n0,,1\n1,,2\n", {"sensors": ("a", "b")}, "without a single observed value: a"),
+        ("time,a\n0,-1\n1000,-1\n", {"sentinels": (-1.0,)}, "expected readings, found none in 2 rows"),
+        ("time,a\n0,x\n1000,y\n", {"sensors": ("a",)}, "expected numbers in the columns a, found none"),
         ("time,a\n", {}, "expected rows of readings, found none"),
         ("time,a\nyesterday,1\ntoday,2\n", {}, "expected times"),
-        ("time,a\n0,1\n", {"layout": "long"}, "expected long-format column 'sensor', 'value'"),
-        ("time,a\n0,1\n1000,2\n", {"separator": "."}, r"columns like <group>\.<sensor>"),
+        ("time,a\n0,1\n", {"sensor": "tag"}, "expected the columns 'tag' and 'value', found columns a"),
+        ("time,sensor,value\n0,a,1\n1,b,2\n", {"sensors": ("c",)}, "expected sensor 'c', found a, b"),
+        ("time,pump,a\n0,p,1\n1,q,2\n", {"group": "pump", "groups": ("r",)}, "expected group 'r', found p, q"),
         ("time,a\n0,1\n1000,2\n", {"sensor_sentinels": {"z": (1.0,)}}, "not in the data: z"),
-        ("time,a\n5,1\n5,2\n", {}, "two different times"),
+        ("time,a\n2026-01-05,1\n2026-01-05,2\n", {}, "at least two different times"),
     ],
 )
 def test_the_error_for_a_wrong_file_states_what_was_expected_and_found(
@@ -286,10 +283,12 @@ def test_parts_may_be_given_in_rows_with_history_before_them(wide_csv: Path) -> 
 
 
 def test_without_a_grid_rows_are_taken_in_file_order(tmp_path: Path) -> None:
+    """Numbers that would be taken as no value stay."""
     times = ["2020-01-01 00:00", "2020-01-01 00:10", "2020-01-01 00:10", "2020-01-01 01:00"]
-    (tmp_path / "a.csv").write_text("time,x\n" + "".join(f"{t},{i}\n" for i, t in enumerate(times)))
+    values = [3.5, -9999, -9999, 1.5]
+    (tmp_path / "a.csv").write_text("time,x\n" + "".join(f"{t},{x}\n" for t, x in zip(times, values, strict=True)))
     ungridded = load(DataSpec(grid=False), tmp_path / "a.csv")
-    assert ungridded.values[0, 0].tolist() == [0, 1, 2, 3]
+    assert ungridded.values[0, 0].tolist() == values
     assert load(DataSpec(step_s=600), tmp_path / "a.csv").rows == 7
 
 

@@ -101,7 +101,7 @@ def test_missing_takes_numbers_and_texts_and_name_names_the_group() -> None:
 
 def test_times_without_a_zone_are_of_the_given_one(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
-    path.write_text("time,a\n" + "".join(f"2025-01-01T{hour:02d}:00,{hour}\n" for hour in range(24)))
+    path.write_text("time,a\n" + "".join(f"2025-01-01T{hour:02d}:00,{hour / 2}\n" for hour in range(24)))
     first = [int(load(DataSpec(timezone=zone), path).times_ms[0]) for zone in ("UTC", "Asia/Tokyo")]
     assert first[0] - first[1] == 9 * 3_600_000
 
@@ -120,8 +120,8 @@ def test_the_line_that_a_fit_prints_fills_the_file(pumps: Path, capsys: pytest.C
 
 
 def test_a_file_that_replay_does_not_read_has_no_line(tmp_path: Path) -> None:
-    long = DataSpec(file="x.csv", layout="long", sensor="tag")
-    for data in (long, DataSpec(file="x.csv", group="station"), DataSpec(file="x.csv", time="", step_s=60)):
+    long = DataSpec(file="x.csv", sensor="tag", value="value")
+    for data in (long, DataSpec(file="x.csv", group="station")):
         assert replay_lines(RunConfig(data=data), tmp_path, tmp_path, "local") == []
     (_, line) = replay_lines(RunConfig(data=DataSpec(file="x.csv", separator="/")), tmp_path, tmp_path, "local")
     assert "--separator /" in line

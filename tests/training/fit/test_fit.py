@@ -161,11 +161,11 @@ def test_the_closed_form_never_sees_the_rows_after_the_training_part(wide_csv: P
     ("more", "message"),
     [
         (["--time", "stamp"], "expected time column 'stamp', found columns time, s0, s1, s2"),
-        (["--set", 'data.sensors=["s0", "pressure"]'], "expected sensor column 'pressure'"),
+        (["--set", 'data.sensors=["s0", "pressure"]'], "expected numbers in the columns pressure, found none"),
         (["--set", "model.window=400"], "a window of 400 steps is longer than the validation part"),
         (["--set", "train.epoch=3"], "[train] has no setting epoch"),
         (["--masks", "blocks"], "found 'blocks'"),
-        (["--layout", "long"], "expected long-format column"),
+        (["--sensor", "tag"], "expected the columns 'tag' and 'value', found columns s0, s1, s2"),
     ],
 )
 def test_a_mistake_gives_an_error_message_exit_code_2_and_no_files(
@@ -181,9 +181,9 @@ def test_a_mistake_gives_an_error_message_exit_code_2_and_no_files(
 
 def test_a_file_without_any_reading_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "empty.csv"
-    path.write_text("time,a,b\n" + "".join(f"{step * 1000},,\n" for step in range(500)))
+    path.write_text("time,a,b\n" + "".join(f"{1_767_225_600_000 + step * 1000},,\n" for step in range(500)))
     assert fit.main(arguments(path, tmp_path, "--time", "time")) == 2
-    assert "no observed value" in capsys.readouterr().err
+    assert "left out: a, b (no value at all)" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 
