@@ -64,7 +64,7 @@ def groups_csv(path: Path, rows: int = 400) -> Path:
     for row in range(rows):
         cells = [f"{(s + 1) * drive[g, row] + 0.05 * rng.standard_normal():.4f}" for g in range(2) for s in range(3)]
         cells = ["" if rng.random() < 0.03 or (350 < row < 380 and c == 1) else v for c, v in enumerate(cells)]
-        lines.append(f"{60_000 * row},{','.join(cells)}")
+        lines.append(f"{1_767_225_600_000 + 60_000 * row},{','.join(cells)}")
     path.write_text("\n".join(lines) + "\n")
     return path
 
