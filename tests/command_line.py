@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from unittest.mock import patch
 
-from glaim_stream.commands import main
+from glaim_stream.commands.main import main
 
 
 def call(*arguments: str, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

@@ -267,7 +267,3 @@ def main(arguments: list[str] | None = None) -> None:
     print(
         f"{given.out}: {len(plant.groups)} groups of {len(plant.sensors)} sensors, {len(plant.times_ms)} steps of 60 s"
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -114,7 +114,7 @@ def main() -> None:
     move_the_clock(Path(os.environ["CHAOS_CLOCK"]))
     if removed := os.environ.get("CHAOS_WITHOUT"):
         REMOVALS[removed]()
-    from glaim_stream.commands import main as command
+    from glaim_stream.commands.main import main as command
 
     sys.argv = ["glaim-stream", "worker"]
     command()
