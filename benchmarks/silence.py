@@ -25,8 +25,8 @@ from glaim_stream.decode import ARROW_CONTENT_TYPE
 from glaim_stream.imputers import Interpolation, Ladder
 from glaim_stream.kafka import Commit, OffsetLedger
 from glaim_stream.output import Output
-from glaim_stream.pipeline import Applied, Pipeline
-from glaim_stream.windows import PartitionWindows
+from glaim_stream.pipeline import Pipeline
+from glaim_stream.windows import Applied, PartitionWindows
 from glaim_stream.worker import PartitionWorker, Work
 
 STEP_MS, START_MS = 60_000, 1_700_000_040_000

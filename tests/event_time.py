@@ -9,7 +9,7 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from glaim_stream.core.catalogue import Catalogue
-from glaim_stream.windows import FeedResult, Outage, PartitionWindows
+from glaim_stream.windows import Applied, Outage, PartitionWindows
 from tests.support import STEP_MS, Event, Row, catalogue, columns, rows_of
 
 NAN = math.nan
@@ -54,7 +54,7 @@ def catalogues(draw: st.DrawFn) -> Catalogue:
     )
 
 
-def fed(windows: PartitionWindows, batch: list[Event], first_offset: int = 0, *, arrival_ms: int = 0) -> FeedResult:
+def fed(windows: PartitionWindows, batch: list[Event], first_offset: int = 0, *, arrival_ms: int = 0) -> Applied:
     return windows.feed(columns(batch, first_offset=first_offset), arrival_ms=arrival_ms)
 
 

@@ -24,8 +24,8 @@ from glaim_stream.imputers import Imputed, Windows
 from glaim_stream.kafka import Commit
 from glaim_stream.output import SCHEMA, Announcement, Message, Method, Origin, Output
 from glaim_stream.output.records import PLAIN_SCHEMA
-from glaim_stream.pipeline import Applied, Pipeline
-from glaim_stream.windows import NO_WINDOW, Closed, PartitionWindows
+from glaim_stream.pipeline import Pipeline
+from glaim_stream.windows import NO_WINDOW, Applied, Closed, PartitionWindows
 from glaim_stream.worker.restore import Apply, Rebuilder, Recall
 
 # No deadlines, because shared machines stall; the same examples on every run in CI, so that only a change can fail.

@@ -13,6 +13,7 @@ __all__ = [
     "metrics",
     "printable",
     "readings",
+    "rejects",
     "retry",
     "secret_files",
     "settings",

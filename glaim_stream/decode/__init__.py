@@ -1,6 +1,5 @@
 """Decodes `sensor-readings` into columns of readings; unusable input becomes dead letters."""
 
-from glaim_stream.decode.alike import alike
 from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
 from glaim_stream.decode.arrow_streams import claim_of, read_bounded
 from glaim_stream.decode.dead_letters import (
@@ -8,9 +7,6 @@ from glaim_stream.decode.dead_letters import (
     RECEIPT_HEADER,
     REQUEUED_HEADER,
     DeadLetter,
-    DeadLetterCause,
-    MoreReadings,
-    Reject,
     dead_letters,
     positions_of,
 )
@@ -28,14 +24,10 @@ __all__ = [
     "UNKNOWN_GROUP",
     "UNKNOWN_SENSOR",
     "DeadLetter",
-    "DeadLetterCause",
     "Decoded",
     "Decoder",
     "GroupIndex",
-    "MoreReadings",
-    "Reject",
     "UnreadableRecord",
-    "alike",
     "claim_of",
     "dead_letters",
     "positions_of",

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.budget import Budget, OverBudget
 from glaim_stream.core.readings import InputRecord
+from glaim_stream.core.rejects import DeadLetterCause, Reject
 from glaim_stream.decode.arrow_columns import Names, inexact, is_timestamp, names, numbers, times_ms
 from glaim_stream.decode.arrow_streams import BROKEN, Claim, claim_of, read_claimed, sensors_of
-from glaim_stream.decode.dead_letters import DeadLetterCause, Reject, key_text
+from glaim_stream.decode.dead_letters import key_text
 from glaim_stream.decode.groups import NO_GROUP, UNKNOWN_SENSOR, Codes, GroupIndex
 from glaim_stream.decode.parsed import Parsed, Said, positions, qualities
 

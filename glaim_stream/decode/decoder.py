@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.budget import DEFAULT, Budget
 from glaim_stream.core.readings import InputRecord, Readings, concatenated, no_readings
+from glaim_stream.core.rejects import DeadLetterCause, MoreReadings, Reject, alike
 from glaim_stream.core.stamps import Stamps
 from glaim_stream.core.times import EARLIEST_MS, LATEST_MS
 from glaim_stream.core.vocabulary import Quality
-from glaim_stream.decode.alike import alike
 from glaim_stream.decode.arrow_records import is_arrow, measure, parse_arrow
 from glaim_stream.decode.arrow_streams import Claim
-from glaim_stream.decode.dead_letters import MAX_DETAIL_CHARS, REQUEUED_HEADER, DeadLetterCause, MoreReadings, Reject
+from glaim_stream.decode.dead_letters import MAX_DETAIL_CHARS, REQUEUED_HEADER
 from glaim_stream.decode.groups import NO_GROUP, GroupIndex
 from glaim_stream.decode.json_records import parse_json
 from glaim_stream.decode.parsed import Parsed, joined

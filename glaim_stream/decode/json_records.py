@@ -12,7 +12,8 @@ import numpy as np
 
 from glaim_stream.core.budget import DEFAULT
 from glaim_stream.core.readings import InputRecord
-from glaim_stream.decode.dead_letters import DeadLetterCause, Reject, key_text
+from glaim_stream.core.rejects import DeadLetterCause, Reject
+from glaim_stream.decode.dead_letters import key_text
 from glaim_stream.decode.exact import with_inexact
 from glaim_stream.decode.groups import GroupIndex
 from glaim_stream.decode.parsed import Parsed, Said, Stated, Time, positions, qualities, times_ms

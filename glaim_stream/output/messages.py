@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from glaim_stream.core.rejects import Reject
 from glaim_stream.decode import DeadLetter
 from glaim_stream.output.announcements import Announcement
 from glaim_stream.output.quality.records import Record
@@ -41,6 +42,7 @@ class Output:
     due_rows: int = 0  # rows with a reading that the messages must hold, counted as the readings came
     quality: Sequence[Record] = ()  # live accuracy
     health: Sequence[Announcement] = ()  # events of sensor health
+    rejects: Sequence[Reject] = ()  # what the letters are made of
 
 
 class Publisher(Protocol):

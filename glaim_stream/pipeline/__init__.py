@@ -1,6 +1,5 @@
 """Decode, window, impute, blend and repair, without Kafka: driven by the worker and by replays alike."""
 
-from glaim_stream.pipeline.applied import Applied
 from glaim_stream.pipeline.engine import PartitionEngine, Pending
 from glaim_stream.pipeline.isolation import Isolation, copy_windows
 from glaim_stream.pipeline.pipeline import Pipeline
@@ -9,7 +8,6 @@ from glaim_stream.pipeline.row_counts import WITHHELD
 
 __all__ = [
     "WITHHELD",
-    "Applied",
     "Isolation",
     "PartitionEngine",
     "Pending",

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from glaim_stream.core import metrics
-from glaim_stream.decode import DeadLetterCause, Reject
-from glaim_stream.pipeline.applied import Applied
+from glaim_stream.core.rejects import DeadLetterCause, Reject
+from glaim_stream.windows import Applied
 
 
 def count_applied(records: int, applied: Applied) -> None:

@@ -19,10 +19,10 @@ from typing import TypeVar
 
 from glaim_stream.core import metrics
 from glaim_stream.core.readings import InputRecord
-from glaim_stream.decode import DeadLetterCause, Reject, dead_letters
+from glaim_stream.core.rejects import DeadLetterCause, Reject
+from glaim_stream.decode import dead_letters
 from glaim_stream.output import Origin, Output
 from glaim_stream.output.quality import Record
-from glaim_stream.pipeline.applied import Applied, joined_applied
 from glaim_stream.pipeline.asking import Answer
 from glaim_stream.pipeline.batch_counts import count_applied, count_rejects
 from glaim_stream.pipeline.fallbacks import messages_with_fallbacks
@@ -30,7 +30,7 @@ from glaim_stream.pipeline.isolation import Isolation
 from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.pipeline.restore import Restore
-from glaim_stream.windows import Closed, FeedResult, PartitionWindows, Probes
+from glaim_stream.windows import Applied, Closed, PartitionWindows, Probes, joined_applied
 
 log = logging.getLogger(__name__)
 
@@ -68,14 +68,6 @@ class Pending:
     def ready(self) -> bool:
         """Whether `finish` will not wait for the imputer."""
         return self.query.done() and (self.relearning is None or self.relearning.done())
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """The output of a batch, and the readings and records that were rejected, one entry each."""
-
-    output: Output
-    rejects: Sequence[Reject]
 
 
 class PartitionEngine:
@@ -202,7 +194,7 @@ class PartitionEngine:
         """Close the steps that are still open, at the end of the input."""
         return self._close(lambda windows: windows.close_end())
 
-    async def finish(self, pending: Pending) -> Finished:
+    async def finish(self, pending: Pending) -> Output:
         """Wait for the imputer's answers and make the output."""
         await self._relearn(pending)
         records, rejects, outages = pending.records, pending.applied.rejects, pending.applied.outages
@@ -221,10 +213,17 @@ class PartitionEngine:
         for event in pending.applied.health:
             metrics.sensor_health_events.labels(event.detector, event.state).inc()
         quality = await self._quality_records(pending.scores)
-        output = Output(
-            self._partition, pending.origin, messages, letters, announcements, pending.applied.due_rows, quality, health
+        return Output(
+            self._partition,
+            pending.origin,
+            messages,
+            letters,
+            announcements,
+            pending.applied.due_rows,
+            quality,
+            health,
+            rejects,
         )
-        return Finished(output, rejects)
 
     async def _quality_records(self, scores: PartitionScores) -> list[Record]:
         """The records of the stretches that are over; with many groups, other partitions run in between."""
@@ -254,7 +253,7 @@ class PartitionEngine:
         self.windows, self.restoring = None, True
         restored = await self._restore.before(records)
         self.restoring = False
-        self._asked_again = self._pipeline.codes.hold(Applied([], [], probes=restored.probes))
+        self._asked_again = self._pipeline.codes.hold(Applied(probes=restored.probes))
         return restored.windows, restored.probes
 
     async def _apply_isolated(self, records: Sequence[InputRecord]) -> tuple[PartitionWindows, list[Probes], Applied]:
@@ -266,19 +265,18 @@ class PartitionEngine:
         self._restore.note_isolated(isolation.windows)
         return isolation.windows, probes, isolation.take_applied()
 
-    def _close(self, close: Callable[[PartitionWindows], FeedResult]) -> Pending | None:
+    def _close(self, close: Callable[[PartitionWindows], Applied]) -> Pending | None:
         if self.windows is None:
             return None
         try:
-            fed = close(self.windows)
+            applied = self._pipeline.codes.hold(close(self.windows))
         except Exception as error:
             self._fault(0, error)
             self.drop_windows()  # some of the steps may be closed and others not
             return None
-        if not fed.closed and not fed.outages and not fed.due_rows:
+        if not applied.closed and not applied.outages and not applied.due_rows:
             return None
-        applied = self._pipeline.codes.hold(Applied(fed.closed, [], outages=fed.outages, due_rows=fed.due_rows))
-        query = self._ask(fed.closed, by_clock=True)
+        query = self._ask(applied.closed, by_clock=True)
         return Pending([], applied, query, None, self._scores, self._origin)
 
     def _relearning(self, probes: Sequence[Probes]) -> Query | None:

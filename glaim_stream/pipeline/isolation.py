@@ -10,10 +10,9 @@ import copy
 from collections.abc import Iterator, Sequence
 
 from glaim_stream.core.readings import InputRecord
-from glaim_stream.decode import DeadLetterCause, Reject
-from glaim_stream.pipeline.applied import Applied, joined_applied
+from glaim_stream.core.rejects import DeadLetterCause, Reject
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows import PartitionWindows
+from glaim_stream.windows import Applied, PartitionWindows, joined_applied
 
 
 def copy_windows(pipeline: Pipeline, windows: PartitionWindows) -> PartitionWindows:
@@ -47,7 +46,9 @@ class Isolation:
                 self.windows = trial
             except Exception as error:
                 if len(part) == 1:
-                    self._parts.append(Applied([], [Reject(part[0].offset, DeadLetterCause.PROCESSING, repr(error))]))
+                    self._parts.append(
+                        Applied(rejects=[Reject(part[0].offset, DeadLetterCause.PROCESSING, repr(error))])
+                    )
                 else:
                     half = len(part) // 2
                     waiting += [part[half:], part[:half]]

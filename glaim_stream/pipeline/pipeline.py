@@ -5,11 +5,13 @@ The worker feeds it records as they arrive and a replay feeds it records of a fi
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.core import metrics
 from glaim_stream.core.budget import DEFAULT, Budget
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.contract import Contract
@@ -20,14 +22,23 @@ from glaim_stream.health import LiveHabits
 from glaim_stream.imputers import FormExpert, Imputer
 from glaim_stream.output import Announcement, Message, Rows, SensorTables, announce, announce_health, encode
 from glaim_stream.output.quality import PartitionQuality
-from glaim_stream.pipeline.applied import Applied, joined_applied, timed, unapplied
 from glaim_stream.pipeline.asking import Answer, Asking
 from glaim_stream.pipeline.held_codes import HeldCodes
 from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.row_counts import count_rows
 from glaim_stream.pipeline.settling import Settling
 from glaim_stream.pipeline.shadow import OtherVersion, Shadow
-from glaim_stream.windows import FEWEST_WINDOWS, Closed, Outage, PartitionWindows, Probes, SensorEvent, error_steps
+from glaim_stream.windows import (
+    FEWEST_WINDOWS,
+    Applied,
+    Closed,
+    Outage,
+    PartitionWindows,
+    Probes,
+    SensorEvent,
+    error_steps,
+    joined_applied,
+)
 
 Ints = NDArray[np.int64] | NDArray[np.int32]
 Doubles = NDArray[np.float64]
@@ -156,28 +167,17 @@ class Pipeline:
         The slices of a batch must be taken one after the other, and no other batch of the partition in between.
         """
         self.codes.release()
-        return timed(self._slices(windows, records, now_ms))
+        return _timed(self._slices(windows, records, now_ms))
 
     def _slices(self, windows: PartitionWindows, records: Sequence[InputRecord], now_ms: int) -> Iterator[Applied]:
         done = 0
         for part in self._decoder.decode_parts(records, now_ms=now_ms, stamps=windows.stamps):
             readings = self.codes.hold(part.readings)
-            for fed in windows.feed_slices(readings, arrival_ms=now_ms):
-                yield self.codes.hold(
-                    Applied(
-                        fed.closed,
-                        [*part.rejects, *unapplied(fed, self._budget.groups)] if fed.last else [],
-                        len(readings) - len(fed.too_late) - len(fed.refused) if fed.last else 0,
-                        fed.dropouts,
-                        fed.superseded,
-                        fed.probes,
-                        fed.outages,
-                        fed.health,
-                        fed.skewed,
-                        fed.due_rows,
-                        part.until if fed.last else done,
-                    )
-                )
+            for applied in windows.feed_slices(readings, arrival_ms=now_ms):
+                applied.until = done
+                if applied.last:
+                    applied.rejects, applied.until = [*part.rejects, *applied.rejects], part.until
+                yield self.codes.hold(applied)
             done = part.until
 
     def health_messages(self, events: Sequence[SensorEvent]) -> list[Announcement]:
@@ -234,3 +234,14 @@ class Pipeline:
                 encoded += count
             count_rows(rows)
         return out
+
+
+def _timed(slices: Iterator[Applied]) -> Iterator[Applied]:
+    """The same slices; the time that each takes is observed."""
+    while True:
+        start_s = time.perf_counter()
+        applied = next(slices, None)
+        if applied is None:
+            return
+        metrics.apply_seconds.observe(time.perf_counter() - start_s)
+        yield applied

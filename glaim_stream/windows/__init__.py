@@ -1,5 +1,6 @@
 """Sliding windows of one partition: columns of readings in, rows of closed steps out. No I/O, no clock."""
 
+from glaim_stream.windows.applied import Applied, joined_applied
 from glaim_stream.windows.clock import NEVER_MS
 from glaim_stream.windows.clock_closes import ClockClose
 from glaim_stream.windows.closing import NO_WINDOW, Closed, concatenate
@@ -8,7 +9,7 @@ from glaim_stream.windows.holes import Rules
 from glaim_stream.windows.lateness import Lateness
 from glaim_stream.windows.model import ModelWindows
 from glaim_stream.windows.outages import UNKNOWN_MS, Outage
-from glaim_stream.windows.partition import FeedResult, PartitionWindows
+from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.probes import (
     AGES,
     FEWEST_WINDOWS,
@@ -40,9 +41,9 @@ __all__ = [
     "ROWS_AT_A_TIME",
     "STRETCH",
     "UNKNOWN_MS",
+    "Applied",
     "ClockClose",
     "Closed",
-    "FeedResult",
     "Lateness",
     "ModelWindows",
     "Outage",
@@ -63,6 +64,7 @@ __all__ = [
     "history_steps",
     "holed_groups",
     "joined",
+    "joined_applied",
     "newest_steps",
     "past_windows",
     "places",

@@ -12,43 +12,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.budget import DEFAULT
 from glaim_stream.core.catalogue import Catalogue
-from glaim_stream.core.readings import Readings, no_readings
+from glaim_stream.core.readings import Readings
+from glaim_stream.core.rejects import DeadLetterCause, Reject
 from glaim_stream.core.stamps import Stamps, bound_ms
 from glaim_stream.health import LiveHabits, Range
+from glaim_stream.windows.applied import Applied, joined_applied, rejects_of
 from glaim_stream.windows.clock import NEVER_MS, EventClock, limit_skew
 from glaim_stream.windows.clock_closes import ClockClose, ClockCloses
 from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.history import history_ms
 from glaim_stream.windows.model import ModelWindows
-from glaim_stream.windows.outages import Outage
-from glaim_stream.windows.probes import FEWEST_WINDOWS, Probes, Sampling
-from glaim_stream.windows.sensor_health import SensorEvent
+from glaim_stream.windows.probes import FEWEST_WINDOWS, Sampling
 from glaim_stream.windows.upgrades import Upgrades
-
-
-@dataclass(slots=True)
-class FeedResult:
-    """Everything that a batch of readings, or the wall clock, caused."""
-
-    closed: list[Closed]  # one per model that closed a step or corrected one
-    too_late: Readings  # older than the window, and therefore not applied
-    late_by_ms: NDArray[np.int64]  # [too_late] behind the watermark when each arrived
-    dropouts: int = 0  # readings that hold no value
-    superseded: int = 0  # readings that changed nothing: repeated, or older than the one that the step holds
-    due_rows: int = 0  # observed rows that must be among those of `closed`, counted as the readings came
-    probes: list[Probes] = field(default_factory=list)  # one per model and step
-    outages: list[Outage] = field(default_factory=list)  # model by model, in the order of steps
-    health: list[SensorEvent] = field(default_factory=list)  # likewise
-    refused: Readings = field(default_factory=no_readings)  # of new groups beyond the budget, and therefore not applied
-    skewed: int = 0  # readings stamped ahead of their record's time
-    last: bool = True  # of the slices of its batch
 
 
 class PartitionWindows:
@@ -133,17 +114,11 @@ class PartitionWindows:
         for windows in self._models:
             windows.rebuilding = rebuilding
 
-    def feed(self, readings: Readings, *, arrival_ms: int) -> FeedResult:
+    def feed(self, readings: Readings, *, arrival_ms: int) -> Applied:
         """Apply readings at once; see `feed_slices`."""
-        *slices, result = self.feed_slices(readings, arrival_ms=arrival_ms)
-        result.closed = [closed for each in (*slices, result) for closed in each.closed]
-        result.probes = [probes for each in (*slices, result) for probes in each.probes]
-        result.outages = [outage for each in (*slices, result) for outage in each.outages]
-        result.health = [event for each in (*slices, result) for event in each.health]
-        result.due_rows = sum(each.due_rows for each in (*slices, result))
-        return result
+        return joined_applied(list(self.feed_slices(readings, arrival_ms=arrival_ms)))
 
-    def feed_slices(self, readings: Readings, *, arrival_ms: int) -> Iterator[FeedResult]:
+    def feed_slices(self, readings: Readings, *, arrival_ms: int) -> Iterator[Applied]:
         """Apply readings in order of arrival and close the steps that the watermark passes.
 
         One reading after a long silence closes every step of it. What that causes is yielded in slices, so that the
@@ -154,17 +129,16 @@ class PartitionWindows:
             arrival_ms: wall time, epoch milliseconds.
 
         Yields:
-            What closed. The last one also has the readings that were not applied, and the counts.
+            What closed. The last slice also has the rejects of the readings that were not applied, and the counts.
         """
-        result = FeedResult([], readings, readings.offset, dropouts=int(np.isnan(readings.value).sum()))
-        event_time_ms, result.skewed = limit_skew(
+        event_time_ms, skewed = limit_skew(
             readings.event_time_ms, readings.produced_ms, self._max_ahead_ms[readings.model]
         )
         newest_ms = self.clock.observe(event_time_ms, arrival_ms)
         late = np.zeros(len(readings), np.bool_)
-        refused = self._refused(readings)
-        if refused.any():  # like readings that are too late, they move the clock and nothing else
-            result.refused = readings.where(refused)
+        refused = self._refused(readings)  # like readings that are too late, these move the clock and nothing else
+        all_superseded = 0
+        result = Applied(last=False)
         for windows in self._models:
             mine = np.flatnonzero((readings.model == windows.model_index) & ~refused)
             slices = windows.feed(
@@ -179,20 +153,29 @@ class PartitionWindows:
                 except StopIteration as end:
                     closed, too_late, superseded = end.value
                     break
-                yield _taken(windows, early, result)
-                result.closed, result.probes, result.outages, result.health = [], [], [], []
-                result.due_rows = 0
+                _take(windows, early, result)
+                yield result
+                result = Applied(last=False)
             late[mine[too_late]] = True
-            result.superseded += superseded
-            result.due_rows += windows.take_due_rows()
-            if closed is not None:
-                result.closed.append(closed)
-            result.probes += windows.take_probes()
-            result.outages += windows.take_outages()
-            result.health += windows.take_health()
-        result.too_late = readings.where(late)
-        result.late_by_ms = newest_ms[late] - self._lateness_ms[result.too_late.model] - result.too_late.event_time_ms
+            all_superseded += superseded
+            _take(windows, closed, result)
+        result.rejects = [*self._too_late(readings, late, newest_ms), *self._too_many_groups(readings.where(refused))]
+        result.readings = len(readings) - int(late.sum()) - int(refused.sum())
+        result.dropouts = int(np.isnan(readings.value).sum())
+        result.superseded, result.skewed, result.last = all_superseded, skewed, True
         yield result
+
+    def _too_late(self, readings: Readings, late: NDArray[np.bool_], newest_ms: NDArray[np.int64]) -> Iterator[Reject]:
+        """The rejects of the readings that are older than the window, given the newest event time at each of all."""
+        rows = readings.where(late)
+        late_by_ms = newest_ms[late] - self._lateness_ms[rows.model] - rows.event_time_ms
+        detail = "{} s behind the watermark of its partition, older than the window"
+        return rejects_of(rows, DeadLetterCause.TOO_LATE, detail, late_by_ms)
+
+    def _too_many_groups(self, refused: Readings) -> Iterator[Reject]:
+        most = self._max_groups
+        detail = f"a new group, and the partition has {most}, as many as GLAIM_PARTITION_GROUPS allows"
+        return rejects_of(refused, DeadLetterCause.TOO_MANY_GROUPS, detail)
 
     def _refused(self, readings: Readings) -> NDArray[np.bool_]:
         """Which readings are of a group that has no windows and gets none, bool [n]."""
@@ -230,7 +213,7 @@ class PartitionWindows:
         idle_ms = self.clock.idle_ms(now_ms)
         return sum(windows.owed_rows(self.clock.newest_event_ms, idle_ms) for windows in self._models)
 
-    def close_idle(self, now_ms: int, next_offset: int = 0) -> FeedResult:
+    def close_idle(self, now_ms: int, next_offset: int = 0) -> Applied:
         """Close steps provisionally when nothing has arrived for a model's idle timeout.
 
         Event time is assumed to advance with the wall clock from the last arrival, so a blackout yields rows step by
@@ -268,20 +251,16 @@ class PartitionWindows:
                 windows.take_due_rows()
                 self._clock_closes.add(close.offset, close.model, close.through)
 
-    def close_end(self) -> FeedResult:
+    def close_end(self) -> Applied:
         """Close provisionally the open steps up to the newest reading, and no later ones: the input has ended."""
         return self._close_open(self._models, None)
 
-    def _close_open(self, models: Sequence[ModelWindows], idle_ms: int | None) -> FeedResult:
-        result = FeedResult([], no_readings(), np.empty(0, np.int64))
+    def _close_open(self, models: Sequence[ModelWindows], idle_ms: int | None) -> Applied:
+        result = Applied()
         if self.clock.newest_event_ms == NEVER_MS:
             return result
         for windows in models:
-            closed = windows.close_open(self.clock.newest_event_ms, idle_ms)
-            if closed is not None:
-                result.closed.append(closed)
-            result.outages += windows.take_outages()
-            result.due_rows += windows.take_due_rows()
+            _take(windows, windows.close_open(self.clock.newest_event_ms, idle_ms), result)
         return result
 
     def due_upgrades(self, upgrades: Sequence[Upgrades]) -> list[Closed]:
@@ -307,15 +286,11 @@ class PartitionWindows:
         return sum(len(windows.rings.groups) for windows in self._models)
 
 
-def _taken(windows: ModelWindows, closed: Closed | None, before: FeedResult) -> FeedResult:
-    """A slice of what other models caused before it, and of what this one has closed so far."""
-    return FeedResult(
-        before.closed if closed is None else [*before.closed, closed],
-        no_readings(),
-        np.empty(0, np.int64),
-        probes=[*before.probes, *windows.take_probes()],
-        outages=[*before.outages, *windows.take_outages()],
-        due_rows=before.due_rows + windows.take_due_rows(),
-        health=[*before.health, *windows.take_health()],
-        last=False,
-    )
+def _take(windows: ModelWindows, closed: Closed | None, result: Applied) -> None:
+    """Add what a model has closed, and what it has found since the last call."""
+    if closed is not None:
+        result.closed.append(closed)
+    result.probes += windows.take_probes()
+    result.outages += windows.take_outages()
+    result.health += windows.take_health()
+    result.due_rows += windows.take_due_rows()

@@ -13,8 +13,8 @@ from itertools import product
 from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.contract import Contract
+from glaim_stream.core.rejects import DeadLetterCause
 from glaim_stream.core.vocabulary import GAP_AGE_NAMES, Method
-from glaim_stream.decode import DeadLetterCause
 from glaim_stream.health import DETECTORS
 from glaim_stream.imputers import State
 from glaim_stream.output.quality import Source

@@ -335,7 +335,7 @@ class PartitionWorker:
                 self._answer(applied)
 
     async def _output(self, pending: Pending) -> Output:
-        output = (await self._engine.finish(pending)).output
+        output = await self._engine.finish(pending)
         self._due.finished()
         self._dark.update(pending.applied.outages, self._now_ms())
         self._count_groups()

@@ -14,8 +14,8 @@ from glaim_stream.core.readings import InputRecord
 from glaim_stream.core.retry import pauses_s
 from glaim_stream.core.stamps import ticks_of
 from glaim_stream.kafka import Commit
-from glaim_stream.pipeline import Applied, Isolation, Pipeline, Restore, Restored
-from glaim_stream.windows import ClockClose, PartitionWindows, Probes, newest_steps
+from glaim_stream.pipeline import Isolation, Pipeline, Restore, Restored
+from glaim_stream.windows import Applied, ClockClose, PartitionWindows, Probes, newest_steps
 
 log = logging.getLogger(__name__)
 

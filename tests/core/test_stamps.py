@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glaim_stream.core.readings import InputRecord
+from glaim_stream.core.rejects import DeadLetterCause
 from glaim_stream.core.stamps import LEAST_BOUND_MS, MAX_TICKS, Stamps, Tick, bound_ms, ticks_of, ticks_text
-from glaim_stream.decode import DeadLetterCause
 from glaim_stream.imputers import Interpolation, Ladder
-from glaim_stream.pipeline import Applied, Pipeline
-from glaim_stream.windows import PartitionWindows
+from glaim_stream.pipeline import Pipeline
+from glaim_stream.windows import Applied, PartitionWindows
 from tests.support import Record, catalogue
 
 NOW_MS = 1_740_787_200_000  # 2025-03-01T00:00:00Z

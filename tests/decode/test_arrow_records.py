@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from glaim_stream.core.budget import Budget
 from glaim_stream.core.readings import Readings
+from glaim_stream.core.rejects import DeadLetterCause, Reject
 from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE, parse_arrow
-from glaim_stream.decode.dead_letters import DeadLetterCause, Reject
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
 from tests.support import Record, catalogue, json_record

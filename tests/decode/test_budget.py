@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from glaim_stream.core.budget import Budget
+from glaim_stream.core.rejects import DeadLetterCause
 from glaim_stream.decode.arrow_streams import claim_of
-from glaim_stream.decode.dead_letters import DeadLetterCause
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
 from tests.decode.bombs import HEADERS, JSON_NAMES, NAMES, NOW_MS, bombs, json_bombs, long_rows, records, stream

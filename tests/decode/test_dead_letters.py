@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 
+from glaim_stream.core.rejects import DeadLetterCause, Reject
 from glaim_stream.decode.dead_letters import (
     MAX_DETAIL_CHARS,
     DeadLetter,
-    DeadLetterCause,
-    Reject,
     dead_letters,
     key_text,
     letters_of,

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.readings import Readings
+from glaim_stream.core.rejects import DeadLetterCause, Reject
 from glaim_stream.decode import json_records as module
-from glaim_stream.decode.dead_letters import DeadLetterCause, Reject
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
 from tests.support import Record, catalogue, json_record

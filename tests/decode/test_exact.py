@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glaim_stream.core.readings import Readings
+from glaim_stream.core.rejects import DeadLetterCause, Reject
 from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
-from glaim_stream.decode.dead_letters import DeadLetterCause, Reject
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.exact import is_exact
 from glaim_stream.decode.groups import GroupIndex

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glaim_stream.core.readings import Readings
-from glaim_stream.decode.dead_letters import DeadLetterCause, Reject, dead_letters
+from glaim_stream.core.rejects import DeadLetterCause, Reject
+from glaim_stream.decode.dead_letters import dead_letters
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
 from glaim_stream.imputers import Interpolation, Ladder

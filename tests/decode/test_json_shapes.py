@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glaim_stream.decode.dead_letters import DeadLetterCause
+from glaim_stream.core.rejects import DeadLetterCause
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
 from tests.support import catalogue, json_record

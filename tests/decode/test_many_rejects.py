@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from glaim_stream.core.budget import DEFAULT
+from glaim_stream.core.rejects import DeadLetterCause
 from glaim_stream.decode.arrow_records import ARROW_CONTENT_TYPE
-from glaim_stream.decode.dead_letters import DeadLetterCause, dead_letters
+from glaim_stream.decode.dead_letters import dead_letters
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
 from glaim_stream.imputers import LastValue

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glaim_stream.core.readings import Readings
-from glaim_stream.decode.dead_letters import DeadLetterCause, Reject
+from glaim_stream.core.rejects import DeadLetterCause, Reject
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex
 from glaim_stream.decode.time_units import PLAUSIBLE_MS, TimeUnit, found_units

@@ -6,8 +6,8 @@ import pytest
 from kafka import KafkaProducer
 
 from deploy.kafka import ExternalKafka, LocalKafka
+from glaim_stream.core.rejects import DeadLetterCause, Reject
 from glaim_stream.core.settings import Settings
-from glaim_stream.decode import DeadLetterCause, Reject
 from glaim_stream.decode.dead_letters import letters_of
 from glaim_stream.kafka import ensure_topics
 from tests.integration.worker_process import call_command

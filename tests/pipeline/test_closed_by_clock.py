@@ -43,7 +43,7 @@ async def rows_of(pipeline: Pipeline, stream: Sequence[InputRecord], silent_from
     before = [each for each in stream if json.loads(each.value)["ts"] < silent_from * 1000]
 
     async def take(pending: Any) -> None:
-        for message in (await engine.finish(pending)).output.messages:
+        for message in (await engine.finish(pending)).messages:
             rows.extend(read_rows(message.value).to_pylist())
 
     for part in (before, stream[len(before) :]):

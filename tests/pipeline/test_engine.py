@@ -19,7 +19,7 @@ from prometheus_client import REGISTRY
 
 from glaim_stream.blend import Scores
 from glaim_stream.core.readings import InputRecord
-from glaim_stream.decode import DeadLetterCause
+from glaim_stream.core.rejects import DeadLetterCause
 from glaim_stream.imputers import Imputed, Interpolation, Ladder, Windows
 from glaim_stream.output import Announcement, Origin
 from glaim_stream.pipeline.engine import PartitionEngine
@@ -104,7 +104,7 @@ async def test_dropped_windows_are_restored_without_their_scores() -> None:
 async def test_each_output_states_its_partition_and_the_last_record_of_its_batch() -> None:
     it, _, _ = engine()
     pending = await it.apply([reading(0, 0), reading(1, 4)])
-    output = (await it.finish(pending)).output
+    output = await it.finish(pending)
     assert (output.partition, output.origin) == (3, Origin(1, 4000))
     end = it.close_end()
     assert end is not None
@@ -139,8 +139,7 @@ async def test_rejects_are_counted_by_cause_and_late_readings_separately() -> No
     assert [now - then for now, then in zip(after, before, strict=True)] == [1, 2, 0]
     assert sorted(reject.cause for reject in finished.rejects) == ["too-late", "unknown-sensor", "unknown-sensor"]
     found = [
-        (header(each.headers, "glaim-topic"), header(each.headers, "glaim-partition"))
-        for each in finished.output.letters
+        (header(each.headers, "glaim-topic"), header(each.headers, "glaim-partition")) for each in finished.letters
     ]
     assert found == [("in", "3")] * 2
 
@@ -150,7 +149,7 @@ async def test_outages_are_announced_and_counted() -> None:
     batch = [reading(0, 0), reading(1, 0, group="g1"), *(reading(n + 2, n) for n in range(1, 20))]
     before = counted("outages", kind="speaks"), counted("outages", kind="dark")
     finished = await it.finish(await it.apply(batch))
-    documents = [json.loads(each.value) for each in finished.output.announcements]
+    documents = [json.loads(each.value) for each in finished.announcements]
     assert [(each["group"], each["kind"]) for each in documents] == [("g0", "speaks"), ("g1", "speaks"), ("g1", "dark")]
     assert (counted("outages", kind="speaks"), counted("outages", kind="dark")) == (before[0] + 2, before[1] + 1)
 
@@ -163,8 +162,8 @@ async def test_rows_are_published_despite_a_fault_in_announcements(caplog: pytes
     it, _, faults = engine(Unannounced(RULES, {}, Ladder([Interpolation()])))
     before = counted("worker_faults")
     finished = await it.finish(await it.apply([reading(0, 0), reading(1, 1)]))
-    assert [message.rows for message in finished.output.messages] == [1]
-    assert (finished.output.announcements, len(faults)) == ([], 1)
+    assert [message.rows for message in finished.messages] == [1]
+    assert (finished.announcements, len(faults)) == ([], 1)
     assert counted("worker_faults") == before + 1
     assert "in-3: internal error in a batch of 2 records" in caplog.text
 
@@ -176,7 +175,7 @@ async def test_rows_are_published_despite_a_fault_in_upgrades() -> None:
 
     it, _, faults = engine(WithoutUpgrades(RULES, {}, Ladder([Interpolation()])))
     finished = await it.finish(await it.apply([reading(0, 0), reading(1, 1)]))
-    assert [message.rows for message in finished.output.messages] == [1]
+    assert [message.rows for message in finished.messages] == [1]
     assert len(faults) == 1
 
 
@@ -241,7 +240,7 @@ async def test_rows_are_published_despite_a_fault_in_learning() -> None:
     pending = await it.apply([reading(0, 0), reading(1, 1)])
     pipeline.fails = True
     finished = await it.finish(pending)
-    assert [message.rows for message in finished.output.messages] == [1], "the observed rows, without imputed values"
+    assert [message.rows for message in finished.messages] == [1], "the observed rows, without imputed values"
     assert len(faults) == 3, "in learning, in rows with the model and in rows without it"
 
 
@@ -267,7 +266,7 @@ async def test_a_batch_whose_rows_cannot_be_made_becomes_one_letter_per_record()
         (0, DeadLetterCause.PROCESSING),
         (1, DeadLetterCause.PROCESSING),
     ]
-    assert {header(each.headers, "glaim-detail") for each in finished.output.letters} == {
+    assert {header(each.headers, "glaim-detail") for each in finished.letters} == {
         "the rows of its batch could not be made"
     }
 
@@ -319,7 +318,7 @@ async def test_the_clock_announces_groups_that_go_dark() -> None:
     documents = []
     for _ in range(40):
         if (pending := it.close_idle()) is not None:
-            documents += [json.loads(each.value) for each in (await it.finish(pending)).output.announcements]
+            documents += [json.loads(each.value) for each in (await it.finish(pending)).announcements]
     assert [(each["group"], each["kind"]) for each in documents] == [("g0", "speaks"), ("g0", "dark")]
 
 

@@ -14,10 +14,9 @@ from glaim_stream.core.readings import InputRecord
 from glaim_stream.feed.replay.restore import CopyRestore
 from glaim_stream.imputers import Interpolation, Ladder
 from glaim_stream.output import read_rows
-from glaim_stream.pipeline.applied import Applied
 from glaim_stream.pipeline.engine import PartitionEngine, Pending
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows import PartitionWindows
+from glaim_stream.windows import Applied, PartitionWindows
 from tests.support import Record, catalogue, json_record
 
 RULES = catalogue(sensors=2, max_ahead_s=0)
@@ -53,7 +52,7 @@ async def run(
         taken.append(await it.apply(records, None if whole else take))
     rows, letters = [], []
     for pending in taken:
-        output = (await it.finish(pending)).output
+        output = await it.finish(pending)
         rows += [row for message in output.messages for row in read_rows(message.value).to_pylist()]
         letters += [int(dict(letter.headers)["glaim-offset"]) for letter in output.letters]
     await it.close()
@@ -155,6 +154,6 @@ async def test_the_clock_closes_in_slices_until_there_are_no_rows(slice_bytes: i
     count = 0
     while (pending := it.close_end()) is not None:
         count += 1
-        assert (await it.finish(pending)).output.messages
+        assert (await it.finish(pending)).messages
     assert count == 1
     await it.close()

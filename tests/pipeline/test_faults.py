@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glaim_stream.core.errors import ImputerError
-from glaim_stream.decode import DeadLetterCause
+from glaim_stream.core.rejects import DeadLetterCause
 from glaim_stream.imputers import Imputed, Imputer, Interpolation, Ladder, Windows
 from glaim_stream.kafka import OffsetLedger
 from glaim_stream.output import Rows, read_rows

@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 
 from glaim_stream.core.budget import Budget
-from glaim_stream.decode import DeadLetterCause, dead_letters
+from glaim_stream.core.rejects import DeadLetterCause
+from glaim_stream.decode import dead_letters
 from glaim_stream.imputers import LastValue
 from glaim_stream.output import read_rows
 from glaim_stream.pipeline import held_codes
-from glaim_stream.pipeline.applied import Applied
 from glaim_stream.pipeline.isolation import copy_windows
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows import PartitionWindows
+from glaim_stream.windows import Applied, PartitionWindows
 from tests.support import STEP_MS, Record, catalogue, json_record
 
 NOW_MS = 1_700_000_000_000

@@ -11,15 +11,14 @@ import pytest
 from prometheus_client import REGISTRY
 
 from glaim_stream.core.errors import ContractError
+from glaim_stream.core.rejects import DeadLetterCause
 from glaim_stream.core.vocabulary import Status
-from glaim_stream.decode import DeadLetterCause
 from glaim_stream.imputers import Imputed, Interpolation, Ladder, Windows
 from glaim_stream.output import Method, read_rows
-from glaim_stream.pipeline import applied as applying
 from glaim_stream.pipeline import asking
-from glaim_stream.pipeline.applied import Applied
+from glaim_stream.pipeline import pipeline as applying
 from glaim_stream.pipeline.pipeline import Pipeline
-from glaim_stream.windows import Outage
+from glaim_stream.windows import Applied, Outage
 from tests.support import Record, catalogue, contract, json_record
 
 NOW_MS = 10**9

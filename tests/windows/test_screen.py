@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from glaim_stream.health import Plausibility
+from glaim_stream.windows import Applied, PartitionWindows
 from glaim_stream.windows import screen as screen_module
 from glaim_stream.windows.closing import Closed
 from glaim_stream.windows.holes import LookBack
-from glaim_stream.windows.partition import FeedResult, PartitionWindows
 from glaim_stream.windows.screen import Screen
 from tests.support import STEP_MS, Event, catalogue, columns
 
@@ -105,7 +105,7 @@ def windows_of(seed: int, *, screened: bool) -> PartitionWindows:
     return windows
 
 
-def assert_same(one: FeedResult, other: FeedResult) -> None:
+def assert_same(one: Applied, other: Applied) -> None:
     assert len(one.closed) == len(other.closed)
     for mine, theirs in zip(one.closed, other.closed, strict=True):
         for column in fields(Closed):

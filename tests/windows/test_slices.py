@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glaim_stream.core.catalogue import Catalogue
-from glaim_stream.core.readings import Readings
-from glaim_stream.windows.partition import FeedResult, PartitionWindows
+from glaim_stream.windows import Applied, PartitionWindows
 from tests.event_time import catalogues, near_events
 from tests.support import STEP_MS, Event, catalogue, columns, rows_of
 
@@ -20,21 +19,17 @@ def windows(rules: Catalogue, slice_bytes: int, *, clock_kept: bool = False) -> 
     return PartitionWindows(rules, score_share=1.0, group_names=names, clock_kept=clock_kept, slice_bytes=slice_bytes)
 
 
-def caused(parts: list[FeedResult]) -> tuple[object, ...]:
+def caused(parts: list[Applied]) -> tuple[object, ...]:
     """Everything that a batch caused, in comparable form."""
     return (
         rows_of(closed for part in parts for closed in part.closed),
         [(each.step.tolist(), each.truth.tolist(), each.values.tobytes()) for part in parts for each in part.probes],
         [outage for part in parts for outage in part.outages],
-        [reading for part in parts for reading in _comparable(part.too_late)],
+        [(each.offset, each.late_by_ms) for part in parts for each in part.rejects],
         sum(part.superseded for part in parts),
         sum(part.dropouts for part in parts),
         sum(part.skewed for part in parts),
     )
-
-
-def _comparable(readings: Readings) -> list[tuple[int, int]]:
-    return list(zip(readings.offset.tolist(), readings.event_time_ms.tolist(), strict=True))
 
 
 @settings(max_examples=40)
@@ -49,7 +44,7 @@ def test_slices_hold_what_one_batch_holds(rules: Catalogue, batch: list[Event], 
 @settings(max_examples=40)
 @given(catalogues(), near_events, st.integers(1, 3000))
 def test_the_wall_clock_publishes_the_same_in_slices(rules: Catalogue, batch: list[Event], slice_bytes: int) -> None:
-    def closed(made: PartitionWindows) -> list[FeedResult]:
+    def closed(made: PartitionWindows) -> list[Applied]:
         made.feed(columns(batch), arrival_ms=0)
         parts = []
         for close in (lambda: made.close_idle(9_000), made.close_end):
@@ -102,5 +97,5 @@ def test_counts_come_with_the_last_slice(slice_bytes: int) -> None:
     made.feed(columns([Event(0, 1.0)]), arrival_ms=0)
     late = [Event(9 * STEP_MS, 2.0), Event(0, 5.0)]
     *early, last = made.feed_slices(columns(late, first_offset=1), arrival_ms=0)
-    assert all(len(part.too_late) == 0 for part in early)
-    assert last.too_late.offset.tolist() == [2]
+    assert not any(part.rejects for part in early)
+    assert [each.offset for each in last.rejects] == [2]

@@ -114,15 +114,15 @@ def test_each_correction_of_a_cell_in_one_batch_emits_a_row() -> None:
 def test_a_reading_older_than_the_window_is_too_late() -> None:
     windows = PartitionWindows(catalogue())
     feed(windows, [Event(10_000)])
-    late = fed(windows, [Event(4_000), Event(3_999)], 1).too_late
-    assert late.offset.tolist() == [2]
+    late = fed(windows, [Event(4_000), Event(3_999)], 1).rejects
+    assert [each.offset for each in late] == [2]
 
 
 def test_lateness_is_measured_from_the_watermark_at_arrival() -> None:
     windows = PartitionWindows(catalogue(lateness_s=2))
     events = [Event(20_000), Event(1_000), Event(30_000), Event(1_000), Event(29_000)]
-    late = fed(windows, events)
-    assert (late.too_late.offset.tolist(), late.late_by_ms.tolist()) == ([1, 3], [17_000, 27_000])
+    late = fed(windows, events).rejects
+    assert [(each.offset, each.late_by_ms) for each in late] == [(1, 17_000), (3, 27_000)]
 
 
 def test_a_dark_group_emits_no_more_rows() -> None:
@@ -208,8 +208,7 @@ def test_each_model_applies_its_lateness_to_its_readings() -> None:
     groups = [{"model": name, "pattern": f"{name}*"} for name in ("a", "b")]
     windows = PartitionWindows(parse_catalogue({"models": models, "groups": groups}, source="test"))
     late = fed(windows, [Event(20_000), Event(1_000), Event(2_000, group=1, model=1), Event(13_000, group=1, model=1)])
-    assert late.too_late.offset.tolist() == [1, 2]
-    assert late.late_by_ms.tolist() == [19_000, 15_000]
+    assert [(each.offset, each.late_by_ms) for each in late.rejects] == [(1, 19_000), (2, 15_000)]
 
 
 def test_models_in_one_partition_share_the_event_clock() -> None:
@@ -241,7 +240,7 @@ def test_windows_agree_with_the_reference(rules: Catalogue, sequence: list[Event
     assert by_key(rows_of(result.closed)) == by_key(reference.rows)
     assert by_group(result.outages) == by_group(reference.outages)
     assert result.skewed == reference.skewed
-    assert len(result.too_late) == len(reference.too_late)
+    assert len(result.rejects) == len(reference.too_late)
     assert result.dropouts == sum(math.isnan(event.value) for event in sequence)
     if sequence:
         lowest = reference.lowest_offset()
@@ -298,7 +297,7 @@ def test_every_reading_is_accounted_for(rules: Catalogue, sequence: list[Event])
     flush = Event(max((event.time_ms for event in sequence), default=0) + 100_000, NAN)
     rows += feed(windows, [flush], len(sequence))
     observed = newest([row for row in rows if row.observed])
-    late = set(result.too_late.offset.tolist())
+    late = {each.offset for each in result.rejects}
     for offset, event in enumerate(sequence):
         if offset in late or math.isnan(event.value):
             continue

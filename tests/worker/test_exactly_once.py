@@ -18,8 +18,8 @@ from glaim_stream.core.readings import InputRecord
 from glaim_stream.imputers import Imputed, Imputer, Interpolation, Ladder, Windows
 from glaim_stream.kafka import Commit, OffsetLedger
 from glaim_stream.output import Output, read_rows
-from glaim_stream.pipeline import Applied, Pipeline
-from glaim_stream.windows import PartitionWindows
+from glaim_stream.pipeline import Pipeline
+from glaim_stream.windows import Applied, PartitionWindows
 from glaim_stream.worker import partition
 from glaim_stream.worker.partition import PartitionWorker
 from glaim_stream.worker.unpublished import Work

@@ -24,8 +24,8 @@ from glaim_stream.core.times import steady_ms
 from glaim_stream.imputers import Imputed, Imputer, Interpolation, Ladder, Windows
 from glaim_stream.kafka import Commit, OffsetLedger
 from glaim_stream.output import read_rows
-from glaim_stream.pipeline import Applied, Pipeline
-from glaim_stream.windows import PartitionWindows
+from glaim_stream.pipeline import Pipeline
+from glaim_stream.windows import Applied, PartitionWindows
 from glaim_stream.worker import partition as module
 from glaim_stream.worker import restore
 from glaim_stream.worker.outlet import AtLeastOnce

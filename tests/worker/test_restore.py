@@ -10,8 +10,8 @@ from prometheus_client import REGISTRY
 
 from glaim_stream.core.readings import InputRecord
 from glaim_stream.imputers import Interpolation, Ladder
-from glaim_stream.pipeline import Applied, Pipeline
-from glaim_stream.windows import HORIZON, PartitionWindows
+from glaim_stream.pipeline import Pipeline
+from glaim_stream.windows import HORIZON, Applied, PartitionWindows
 from glaim_stream.worker import restore
 from glaim_stream.worker.restore import CannotApply, Rebuild, TopicRestore
 from tests.support import POISON, MemoryRebuilder, PoisonedPipeline, Record, catalogue, json_record
@@ -79,7 +79,7 @@ async def test_probes_of_every_part_are_kept_up_to_the_horizon(isolate: bool, mo
         def slices(
             self, windows: PartitionWindows, records: Sequence[InputRecord], *, now_ms: int
         ) -> Iterator[Applied]:
-            return iter([Applied([], [], probes=[f"probe {records[0].offset}"])])  # type: ignore[list-item]
+            return iter([Applied(probes=[f"probe {records[0].offset}"])])  # type: ignore[list-item]
 
     monkeypatch.setattr(restore, "newest_steps", newest_steps)
     pipeline = Probing(RULES, {}, Ladder([Interpolation()]), score_share=1.0)

@@ -8,8 +8,9 @@ from typing import Any
 from glaim_stream.imputers import Interpolation
 from glaim_stream.kafka import Commit
 from glaim_stream.output import Origin, Output
-from glaim_stream.pipeline import Applied, Pending, Pipeline
+from glaim_stream.pipeline import Pending, Pipeline
 from glaim_stream.pipeline.asking import Answer
+from glaim_stream.windows import Applied
 from glaim_stream.worker.unpublished import Unpublished, UnpublishedQueue
 from tests.support import Record, catalogue, json_record
 
@@ -25,7 +26,7 @@ async def part(number: int, *, more: bool = False, records: bool = True, **field
     query = asyncio.create_task(answered())
     await query
     given: list[Record] = [json_record(number)] if records else []
-    pending = Pending(given, Applied([], []), query, None, SCORES, Origin(number, 0), **fields)
+    pending = Pending(given, Applied(), query, None, SCORES, Origin(number, 0), **fields)
     return Unpublished(pending, None, None if more else Commit(number, 0), more)
 
 
@@ -85,7 +86,7 @@ async def test_slices_since_the_last_complete_record_are_dropped_when_they_are_r
 
 async def test_a_batch_whose_imputer_has_not_answered_has_a_transaction_of_its_own() -> None:
     slow = asyncio.create_task(asyncio.sleep(0.01, [Answer(0, None, None, None, None)]))
-    pending = Pending([], Applied([], []), slow, None, SCORES, Origin(2, 0))
+    pending = Pending([], Applied(), slow, None, SCORES, Origin(2, 0))
     assert await published(await filled(await part(1), Unpublished(pending, None, Commit(2, 0)))) == [
         ([1], [1]),
         ([2], [2]),

@@ -94,11 +94,10 @@ class PartitionReplay:
         if not publish:
             await self._engine.learn(pending)
             return
-        finished = await self._engine.finish(pending)
-        output = finished.output
+        output = await self._engine.finish(pending)
         self._counts.messages += len(output.messages)
         self._counts.rows += sum(message.rows for message in output.messages)
-        for reject in finished.rejects:
+        for reject in output.rejects:
             self._counts.rejects[reject.cause.value] += reject.count
         self._counts.outages += len(output.announcements)
         await self._publisher.publish(output)

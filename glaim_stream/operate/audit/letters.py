@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.readings import InputRecord, Readings
-from glaim_stream.decode import HEADER_PREFIX, RECEIPT_HEADER, Reject, positions_of
+from glaim_stream.core.rejects import Reject
+from glaim_stream.decode import HEADER_PREFIX, RECEIPT_HEADER, positions_of
 from glaim_stream.operate.audit.keys import Ints
 from glaim_stream.operate.audit.model_columns import ModelColumns
 from glaim_stream.operate.audit.report import Finding, Offence

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from glaim_stream.core.readings import Readings
-from glaim_stream.decode import Reject
+from glaim_stream.core.rejects import Reject
 from glaim_stream.operate.audit.arrivals import ArrivalClock, Arrivals, arrivals_of
 from glaim_stream.operate.audit.chunks import BY, CHUNK_ROWS, Bounds, chunks
 from glaim_stream.operate.audit.commits import Commit, check_commit, needed_by_windows

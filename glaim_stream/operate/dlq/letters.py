@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from glaim_stream.core.errors import SettingsError
-from glaim_stream.decode import HEADER_PREFIX, RECEIPT_HEADER, REQUEUED_HEADER, DeadLetterCause, positions_of
+from glaim_stream.core.rejects import DeadLetterCause
+from glaim_stream.decode import HEADER_PREFIX, RECEIPT_HEADER, REQUEUED_HEADER, positions_of
 
 Place = tuple[int, int]  # partition and offset in the letters' topic
 Header = tuple[str, bytes]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glaim_stream.decode import DeadLetterCause
+from glaim_stream.core.rejects import DeadLetterCause
 from glaim_stream.feed.replay import restore
 from glaim_stream.feed.replay.partition import Counts, PartitionReplay
 from glaim_stream.feed.replay.sinks import OutageFile, Recorded

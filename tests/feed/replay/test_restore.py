@@ -10,8 +10,8 @@ from glaim_stream.core.readings import InputRecord
 from glaim_stream.feed.replay import restore
 from glaim_stream.feed.replay.restore import CopyRestore
 from glaim_stream.imputers import Interpolation, Ladder
-from glaim_stream.pipeline import Applied, Pipeline
-from glaim_stream.windows import PartitionWindows
+from glaim_stream.pipeline import Pipeline
+from glaim_stream.windows import Applied, PartitionWindows
 from tests.support import Record, catalogue, json_record
 
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from glaim_stream.core.readings import Readings
-from glaim_stream.decode import Reject
+from glaim_stream.core.rejects import Reject
 from glaim_stream.operate.audit import letters as product
 from glaim_stream.operate.audit.commits import Commit
 from glaim_stream.operate.audit.judged_steps import JudgedSteps

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glaim_stream.decode import DeadLetterCause, Reject
+from glaim_stream.core.rejects import DeadLetterCause, Reject
 from glaim_stream.operate.audit.letters import LetterFile, Letters, missing_late, missing_rejects
 from glaim_stream.operate.audit.report import Finding, Offence
 from tests.operate.audit.tables import COLUMNS, G1, STEP_MS, readings

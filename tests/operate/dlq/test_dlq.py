@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from glaim_stream.core.errors import SettingsError
-from glaim_stream.decode import ARROW_CONTENT_TYPE, DeadLetterCause, Decoder, GroupIndex, Reject
+from glaim_stream.core.rejects import DeadLetterCause, Reject
+from glaim_stream.decode import ARROW_CONTENT_TYPE, Decoder, GroupIndex
 from glaim_stream.decode.dead_letters import letters_of
 from glaim_stream.operate.dlq.description import describe_letter, value_text
 from glaim_stream.operate.dlq.letters import Filter, Letter, place_of, read_letter, read_receipt, receipt

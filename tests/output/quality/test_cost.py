@@ -68,7 +68,7 @@ async def test_live_accuracy_takes_a_few_hundredths_of_the_work(
     parts = batches(groups, steps, steps_a_batch)
     start_s, records = time.thread_time(), 0
     for part in parts:
-        records += len((await engine.finish(await engine.apply(part))).output.quality)
+        records += len((await engine.finish(await engine.apply(part))).quality)
     spent_s = time.thread_time() - start_s
     print(f"{groups} groups, {steps_a_batch} steps a batch: {100 * watch.spent_s / spent_s:.1f} % of {spent_s:.2f} s")
     assert records > 0
