@@ -186,6 +186,7 @@ def test_without_habits_nothing_is_judged() -> None:
     series.values[place("flow"), FAULT] = series.values[place("flow"), START]
     made = PartitionWindows(rules(), group_names=names(), habits=lambda model: None)
     assert events_of(made, readings([series])) == []
+    assert [each.models[0].health.judges for each in (made, windows())] == [False, True]  # type: ignore[union-attr]
 
 
 def test_the_number_of_faulty_sensors_falls_to_none_with_the_last_end() -> None:
