@@ -1,6 +1,6 @@
 """Writes the chart's documents whose descriptions of values are the comments in values.yaml.
 
-    python -m deploy.chart_docs            writes README.md and values.schema.json in helm/glaim-stream
+    python -m deploy.chart_docs            writes README.md, values.schema.json and files/gone.yaml in helm/glaim-stream
     python -m deploy.chart_docs --check    exits with 1 if one of them is not up to date
 
 helm-docs generates the tables of the README; the rest of the page is in README.md.gotmpl. In the schema only the
@@ -63,7 +63,11 @@ def main(arguments: list[str] | None = None) -> int:
     if given.fetch_only:
         return fetch(lambda: f"helm-docs: {helm_docs()}", named="helm-docs", unavailable=gotools.GoUnavailable)
     try:
-        wanted = {"values.schema.json": chart_schema.schema(CHART), "README.md": readme(CHART)}
+        wanted = {
+            "values.schema.json": chart_schema.schema(CHART),
+            "files/gone.yaml": chart_schema.gone(),
+            "README.md": readme(CHART),
+        }
     except gotools.GoUnavailable as error:
         print(f"helm-docs cannot run here: {error}")
         return CANNOT_RUN_HERE

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from deploy.errors import DeployError
+from glaim_stream.core.gone_settings import gone_values
 
 _WIDTH = 120
+GONE = "Gone: "  # begins the description of a value that an earlier release had
 
 
 class ChartSchemaError(DeployError):
@@ -48,6 +50,14 @@ def schema(chart: Path) -> str:
     texts = comments(chart / "values.yaml")
     described: dict[str, str] = {}  # place of a property in the schema -> its description
 
+    for path, became in gone_values().items():  # admitted here, so that the chart can say what became of it
+        *groups, name = path.split(".")
+        part = content
+        for group in groups:
+            part = part.get("properties", {}).get(group, {})
+        if "properties" in part:
+            part["properties"][name] = {"description": f"{GONE}{became}."}
+
     def describe(part: dict[str, Any], value: str, place: str) -> None:
         if "$ref" in part:
             place = part["$ref"].rsplit("/", 1)[1]
@@ -63,6 +73,15 @@ def schema(chart: Path) -> str:
 
     describe(content, "", "values")
     return written(content) + "\n"
+
+
+def gone() -> str:
+    """The up-to-date content of a chart's files/gone.yaml."""
+    lines = [f"{path}: {json.dumps(became)}" for path, became in gone_values().items()]
+    return (
+        "\n".join(["# What became of values of earlier releases; `python -m deploy.chart_docs` writes it.", *lines])
+        + "\n"
+    )
 
 
 def written(content: object, used: int = 0, indent: int = 0) -> str:

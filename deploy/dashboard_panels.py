@@ -252,7 +252,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         panel(
             "Error of a version over another's",
             "Over an hour, on the same hidden readings, mean over the sensors: below 1 the first version is the better "
-            "one. With GLAIM_SHADOW_SCORES, while two versions are served.",
+            "one. While two versions are served.",
             "none",
             (
                 f"exp(avg by (model, version, against) (ln({_SHADOW} / on (model, sensor, version, against) "
@@ -264,7 +264,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         panel(
             "Mean absolute error of two versions",
-            "Over an hour, on the same hidden readings, in each sensor's unit. With GLAIM_SHADOW_SCORES.", "none",
+            "Over an hour, on the same hidden readings, in each sensor's unit. While two versions are served.", "none",
             (
                 "sum by (model, sensor, version, against) "
                 '(increase(glaim_shadow_error_total{sensor=~"$sensor", {of}}[1h])) / '

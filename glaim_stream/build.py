@@ -29,6 +29,8 @@ from glaim_stream.pipeline import Pipeline
 
 _WITHOUT_MODEL: dict[str, Callable[[], Rung]] = {"interpolation": Interpolation, "last_value": LastValue}
 _BATCH_WITHOUT_NETWORK = 4_096  # windows of a call: a closed form takes a quarter longer over calls of 64
+_IN_FLIGHT = 8  # calls for each model; more hide latency and use more memory
+BREAKER_REST_S = 5.0  # without calls for a model that did not respond; shorter delays more batches while it is down
 _ENVELOPE_BYTES = 2_000  # headers and framing of a message, which count towards the broker's limit
 
 OnFailure = Callable[[str, str], None]  # names of a rung that could not answer and of the model
@@ -87,7 +89,7 @@ def create_pipeline(
         settings: of the worker.
         catalogue: the settings' one, where it has been read already.
         quality: sum up live accuracy, where the settings name a topic for it.
-        shadow: score another version of a network on the probes, where the settings ask for it.
+        shadow: score another version of a network on the probes, where the imputer serves two.
         upgrades: let the model fill again what a lower rung has filled, where a model is used at all.
         on_failure: called for every batch that a rung could not answer.
         on_state: called whenever the breaker of a rung for a model changes its state.
@@ -111,7 +113,6 @@ def create_pipeline(
         form_expert=form_expert,
         max_message_bytes=settings.max_message_bytes - _ENVELOPE_BYTES,
         score_share=settings.probed_share,
-        score_least=settings.score_least,
         upgrades=upgrades and settings.needs_model,
         clock_kept=settings.delivery == "exactly_once",
         plausibility=True,
@@ -156,7 +157,7 @@ def create_ladder(
 
         rungs.append(
             TritonImputer(
-                settings.triton,
+                settings.triton_address,
                 contracts,
                 deadline_s=settings.triton_deadline_s,
                 fixed_batch=settings.fixed_batch,
@@ -176,8 +177,8 @@ def create_ladder(
     return Ladder(
         rungs,
         batch=settings.triton_batch if settings.needs_model else _BATCH_WITHOUT_NETWORK,
-        in_flight=settings.triton_in_flight,
-        rest_s=settings.breaker_rest_s,
+        in_flight=_IN_FLIGHT,
+        rest_s=BREAKER_REST_S,
         on_failure=on_failure,
         on_state=on_state,
     )

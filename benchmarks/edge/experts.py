@@ -22,9 +22,20 @@ from benchmarks.edge.answers import BATCH, Answers, Fill
 from glaim_stream.blend import WITHOUT_FORM, Expert, ModelScores, blend
 from glaim_stream.blend import Answers as ProbeAnswers
 from glaim_stream.core.catalogue import Model
-from glaim_stream.core.settings import PROBED_SHARE, Settings
+from glaim_stream.core.settings import PROBED_SHARE
 from glaim_stream.form import interpolation_at
-from glaim_stream.windows import HORIZON, Prober, Probes, Rings, Rules, Sampling, age_class, joined, places
+from glaim_stream.windows import (
+    FEWEST_WINDOWS,
+    HORIZON,
+    Prober,
+    Probes,
+    Rings,
+    Rules,
+    Sampling,
+    age_class,
+    joined,
+    places,
+)
 from training.closed_form import TimedFill
 from training.data import Bools, Floats
 
@@ -42,7 +53,7 @@ class Weights(Protocol):
 
 REVISE_AFTER = int(Model.model_fields["revise_after"].default)
 MAX_GAP = int(Model.model_fields["max_gap"].default)
-_SCORE_LEAST = int(Settings.model_fields["score_least"].default)
+_SCORE_LEAST = FEWEST_WINDOWS
 
 
 def expert_weights(

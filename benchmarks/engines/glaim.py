@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +18,10 @@ class Glaim:
 
     def __init__(self, name: str, poll_records: int = 20_000, settings: Mapping[str, str] | None = None) -> None:
         self.name = name
-        self._settings = {"GLAIM_POLL_RECORDS": str(poll_records), "GLAIM_IMPUTER": "last_value"} | dict(settings or {})
+        self._settings = {
+            "GLAIM_KAFKA_EXTRA": json.dumps({"max_poll_records": poll_records}),
+            "GLAIM_IMPUTER": "last_value",
+        } | dict(settings or {})
 
     def command(self, job: Job) -> list[str]:
         """See Engine."""

@@ -44,7 +44,7 @@ class Stage:
     @property
     def page(self) -> str:
         """Address of the worker's page."""
-        return f"http://{self.settings.page_host}:{self.settings.page_port}/"
+        return f"http://{self.settings.page}/"
 
 
 Phase = Callable[[str], object]
@@ -119,8 +119,7 @@ def running_stage(
             model_repository=model_repository,
             metrics_host=LOOPBACK,
             metrics_port=choose_port(),
-            page_host=LOOPBACK,
-            page_port=choose_port(),
+            page=f"{LOOPBACK}:{choose_port()}",
             # Hours pass in a minute here: the probe windows of more partitions would outnumber the holes.
             partitions=2,
             **overrides,
@@ -138,10 +137,8 @@ def running_stage(
 
 @contextmanager
 def _running_worker(settings: Settings, folder: Path) -> Iterator[ServerProcess]:
-    # All settings, even defaults, because the inherited environment may contain others. Secrets are excluded: the
-    # inherited environment already contains them, and the dump shows asterisks.
-    given = settings.model_dump(mode="json", exclude_none=True, exclude={"sasl_password", "page_token"})
-    environment = os.environ | {f"GLAIM_{name.upper()}": str(value) for name, value in given.items()}
+    # Those that are not given here come from the inherited environment, from which they were read too.
+    environment = os.environ | settings.environment
     log = folder / "worker.log"
     log.unlink(missing_ok=True)
     worker = ServerProcess(

@@ -13,18 +13,7 @@ import typer
 from glaim_stream.commands.exit_codes import ANSWER_IS_NO
 from glaim_stream.commands.flags import SettingsFlags, expand_flags
 from glaim_stream.commands.moments import MOMENT, bounds_ms
-from glaim_stream.commands.options import (
-    OFFSETS,
-    Catalogue,
-    ConsumerGroup,
-    DeadLetterTopic,
-    InputTopic,
-    Kafka,
-    LateTopic,
-    ModelRepository,
-    OutputTopic,
-    parse_offsets,
-)
+from glaim_stream.commands.options import OFFSETS, File, Pairs, Text, parse_offsets
 
 if TYPE_CHECKING:
     from glaim_stream.operate.audit import AuditReport
@@ -34,14 +23,13 @@ if TYPE_CHECKING:
 class AuditFlags(SettingsFlags):
     """Flags of what an audit reads."""
 
-    kafka: Kafka = None
-    catalogue: Catalogue = None
-    model_repository: ModelRepository = None
-    input_topic: InputTopic = None
-    output_topic: OutputTopic = None
-    dead_letter_topic: DeadLetterTopic = None
-    late_topic: LateTopic = None
-    consumer_group: ConsumerGroup = None
+    kafka: Text = None
+    catalogue: File = None
+    model_repository: File = None
+    input_topic: Text = None
+    output_topic: Text = None
+    topic_names: Pairs = None
+    consumer_group: Text = None
 
 
 @expand_flags

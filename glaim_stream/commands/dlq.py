@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glaim_stream.commands.flags import SettingsFlags, expand_flags
+from glaim_stream.commands.flags import SettingsCommand, SettingsFlags, expand_flags
 from glaim_stream.commands.moments import MOMENT, bounds_ms
-from glaim_stream.commands.options import DeadLetterTopic, InputTopic, Kafka, LateTopic
+from glaim_stream.commands.options import Pairs, Text
 
 if TYPE_CHECKING:
     from glaim_stream.core.settings import Settings
@@ -30,10 +30,9 @@ Late = Annotated[
 class LetterTopicFlags(SettingsFlags):
     """Flags of the broker and the topics of letters."""
 
-    kafka: Kafka = None
-    input_topic: InputTopic = None
-    dead_letter_topic: DeadLetterTopic = None
-    late_topic: LateTopic = None
+    kafka: Text = None
+    input_topic: Text = None
+    topic_names: Pairs = None
 
     def read(self, late: bool) -> tuple[Settings, str]:
         """The settings, and the topic of the letters.
@@ -76,7 +75,7 @@ class FilterFlags:
         )
 
 
-@app.command("list")
+@app.command("list", cls=SettingsCommand)
 @expand_flags
 def list_letters(
     *,
@@ -100,7 +99,7 @@ def list_letters(
     _print_counts(topic, found)
 
 
-@app.command()
+@app.command(cls=SettingsCommand)
 @expand_flags
 def show(
     places: Annotated[list[str], typer.Argument(help="Letters as PARTITION:OFFSET, as `dlq list --each` shows them.")],
@@ -118,7 +117,7 @@ def show(
     asyncio.run(_show(settings, topic, Filter(places=[place_of(text) for text in places])))
 
 
-@app.command()
+@app.command(cls=SettingsCommand)
 @expand_flags
 def requeue(
     places: Annotated[

@@ -12,7 +12,7 @@ import typer
 
 from glaim_stream.commands.flags import SettingsFlags, expand_flags
 from glaim_stream.commands.moments import MOMENT, bounds_ms
-from glaim_stream.commands.options import Catalogue, InputTopic, Kafka, OffsetFlags
+from glaim_stream.commands.options import File, OffsetFlags, Text
 from glaim_stream.commands.signals import exit_at_sigterm
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 class DumpFlags(SettingsFlags):
     """Flags of the input topic and its models."""
 
-    kafka: Kafka = None
-    input_topic: InputTopic = None
-    catalogue: Catalogue = None
+    kafka: Text = None
+    input_topic: Text = None
+    catalogue: File = None
 
 
 @expand_flags

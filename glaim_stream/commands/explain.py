@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glaim_stream.commands.flags import SettingsFlags, expand_flags
-from glaim_stream.commands.options import Catalogue, InputTopic, Kafka, ModelRepository, OutputTopic
+from glaim_stream.commands.options import File, Text
 from glaim_stream.commands.sources import ColumnFlags, FileFlags, MessageFlags, PlantFlags
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 class ExplainFlags(SettingsFlags):
     """Flags of the topics and the models."""
 
-    kafka: Kafka = None
-    input_topic: InputTopic = None
-    output_topic: OutputTopic = None
-    catalogue: Catalogue = None
-    model_repository: ModelRepository = None
+    kafka: Text = None
+    input_topic: Text = None
+    output_topic: Text = None
+    catalogue: File = None
+    model_repository: File = None
 
 
 @expand_flags

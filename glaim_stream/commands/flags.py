@@ -14,12 +14,14 @@ Typer sees the command `produce(*, days=1.0, dry_run=False)`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields, is_dataclass
-from enum import Enum
 from functools import wraps
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, get_type_hints
+
+from typer.core import TyperCommand, TyperOption
 
 if TYPE_CHECKING:
     from glaim_stream.core.settings import Settings
@@ -38,8 +40,45 @@ class SettingsFlags:
 
         given = {each.name: getattr(self, each.name) for each in fields(self)} | more  # type: ignore[arg-type]
         return read_settings(
-            **{name: value.value if isinstance(value, Enum) else value for name, value in given.items()}
+            **{name: _pairs(name, value) if isinstance(value, list) else value for name, value in given.items()}
         )
+
+
+class SettingsCommand(TyperCommand):
+    """A command whose flags that are named like a setting get their help from it, once help is asked for."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options."""
+        from glaim_stream.commands.settings import default_of
+        from glaim_stream.core.settings import Settings
+
+        for flag in self.params:
+            field = Settings.model_fields.get(flag.name or "")
+            if field is not None and isinstance(flag, TyperOption) and not flag.help:
+                sentence, default = (field.description or "").split(". ")[0], default_of(field)
+                also = f", else {default}" if default else ""
+                flag.help = f"{sentence[:1].upper()}{sentence[1:]}. [env: GLAIM_{(flag.name or '').upper()}{also}]"
+        super().format_options(ctx, formatter)
+
+
+def _pairs(name: str, texts: list[str]) -> dict[str, Any] | None:
+    """A mapping of repeated NAME=VALUE; a value is JSON, or else the text as it stands. None where none is given.
+
+    Raises:
+        SettingsError: a text has another form.
+    """
+    from glaim_stream.core.errors import SettingsError
+
+    found: dict[str, Any] = {}
+    for text in texts:
+        key, sign, value = text.partition("=")
+        if not (key and sign):
+            raise SettingsError(f"--{name.replace('_', '-')}: expected NAME=VALUE, found {text!r}")
+        try:
+            found[key] = json.loads(value)
+        except ValueError:
+            found[key] = value
+    return found or None
 
 
 def expand_flags(command: Callable[..., None]) -> Callable[..., None]:

@@ -20,7 +20,7 @@ from glaim_stream.commands.dump import only_model
 from glaim_stream.commands.exit_codes import TERMINATED
 from glaim_stream.commands.flags import SettingsFlags, expand_flags
 from glaim_stream.commands.moments import MOMENT, bounds_ms
-from glaim_stream.commands.options import Catalogue, InputTopic, Kafka, ModelRepository, OffsetFlags
+from glaim_stream.commands.options import File, OffsetFlags, Text
 from glaim_stream.commands.signals import exit_at_sigterm
 from glaim_stream.commands.sources import FileFlags, MessageFlags, PlantFlags, require_known_groups
 
@@ -40,10 +40,10 @@ _FILE_BATCH = 5_000  # readings of an Arrow message that a file's readings are p
 class LearnFlags(SettingsFlags):
     """Flags of the input topic and the models."""
 
-    kafka: Kafka = None
-    input_topic: InputTopic = None
-    catalogue: Catalogue = None
-    model_repository: ModelRepository = None
+    kafka: Text = None
+    input_topic: Text = None
+    catalogue: File = None
+    model_repository: File = None
 
 
 @expand_flags
@@ -198,7 +198,7 @@ async def _read_topic(
         total, done = sum(map(len, ranges)), 0
         with progress_bar(settings.input_topic, "records") as progress:
             for part in ranges:
-                async for records in read_range(consumer, part, most=settings.poll_records):
+                async for records in read_range(consumer, part):
                     collector.add(records, now_ms=time.time_ns() // 1_000_000)
                     done += len(records)
                     progress(done, total)

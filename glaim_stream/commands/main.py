@@ -31,6 +31,7 @@ from glaim_stream.commands import (
     tail,
     worker,
 )
+from glaim_stream.commands.flags import SettingsCommand
 from glaim_stream.core.errors import GlaimError
 from glaim_stream.core.printable import printable
 
@@ -87,18 +88,18 @@ def _options(
 
 app.command()(fill.fill)
 app.command()(demo.demo)
-app.command()(worker.worker)
-app.command()(check.check)
-app.command()(produce.produce)
-app.command()(replay.replay)
-app.command()(tail.tail)
-app.command()(dump.dump)
+app.command(cls=SettingsCommand)(worker.worker)
+app.command(cls=SettingsCommand)(check.check)
+app.command(cls=SettingsCommand)(produce.produce)
+app.command(cls=SettingsCommand)(replay.replay)
+app.command(cls=SettingsCommand)(tail.tail)
+app.command(cls=SettingsCommand)(dump.dump)
 app.command(context_settings=fit.PASSED_ON)(fit.fit)
-app.command()(learn.learn)
-app.command()(explain.explain)
+app.command(cls=SettingsCommand)(learn.learn)
+app.command(cls=SettingsCommand)(explain.explain)
 app.command()(health.health)
-app.command()(audit.audit)
-app.command()(report.report)
+app.command(cls=SettingsCommand)(audit.audit)
+app.command(cls=SettingsCommand)(report.report)
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(models.app, name="models")
 app.command()(schema.schema)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from glaim_stream.commands.flags import SettingsFlags
+from glaim_stream.core.choices import Imputer
 
 if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer
@@ -19,77 +19,10 @@ if TYPE_CHECKING:
     from glaim_stream.kafka import Range
 
 
-class ImputerName(StrEnum):
-    """The imputer that is tried first."""
-
-    TRITON = "triton"
-    LOCAL = "local"
-    GAUSSIAN = "gaussian"
-    INTERPOLATION = "interpolation"
-    LAST_VALUE = "last_value"
-
-
-Kafka = Annotated[
-    str | None,
-    typer.Option(help="Bootstrap servers, host:port, comma separated. [env: GLAIM_KAFKA, else localhost:9092]"),
-]
-InputTopic = Annotated[
-    str | None, typer.Option(help="Topic of the readings. [env: GLAIM_INPUT_TOPIC, else sensor-readings]")
-]
-OutputTopic = Annotated[
-    str | None, typer.Option(help="Topic of the filled records. [env: GLAIM_OUTPUT_TOPIC, else imputed-readings]")
-]
-DeadLetterTopic = Annotated[
-    str | None,
-    typer.Option(
-        help="Topic of the records that cannot be used. [env: GLAIM_DEAD_LETTER_TOPIC, else the input topic with -dlq]"
-    ),
-]
-LateTopic = Annotated[
-    str | None,
-    typer.Option(
-        help="Topic of the readings that come too late. [env: GLAIM_LATE_TOPIC, else the input topic with -late]"
-    ),
-]
-OutageTopic = Annotated[
-    str | None,
-    typer.Option(
-        help="Topic of the events of groups that go dark and speak again. "
-        "[env: GLAIM_OUTAGE_TOPIC, else the output topic with -outages]"
-    ),
-]
-QualityTopic = Annotated[
-    str | None,
-    typer.Option(
-        help="Compacted topic of the live accuracy of each group, such as imputation-quality. "
-        "[env: GLAIM_QUALITY_TOPIC, else none is published]"
-    ),
-]
-HealthTopic = Annotated[
-    str | None,
-    typer.Option(
-        help="Topic of sensors that begin or cease to be faulty, such as sensor-health. "
-        "[env: GLAIM_HEALTH_TOPIC, else their health is not judged]"
-    ),
-]
-Catalogue = Annotated[
-    Path | None, typer.Option(help="The models and their groups. [env: GLAIM_CATALOGUE, else groups.yaml]")
-]
-ModelRepository = Annotated[
-    Path | None,
-    typer.Option(help="Folder with one folder per model, each with its contract. [env: GLAIM_MODEL_REPOSITORY]"),
-]
-ConsumerGroup = Annotated[str | None, typer.Option(help="Consumer group of the workers. [env: GLAIM_CONSUMER_GROUP]")]
-Imputer = Annotated[
-    ImputerName | None,
-    typer.Option(
-        help="The first imputer: a Triton server, TorchScript in this process, or one without a model. "
-        "[env: GLAIM_IMPUTER, else triton]"
-    ),
-]
-Triton = Annotated[
-    str | None, typer.Option(help="host:port of Triton's gRPC. [env: GLAIM_TRITON, else localhost:8001]")
-]
+# Flags of settings, which have the setting's name; their help is made of the setting (SettingsCommand).
+Text = Annotated[str | None, typer.Option()]
+File = Annotated[Path | None, typer.Option()]
+Pairs = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE")]
 NewestOnly = Annotated[
     bool | None,
     typer.Option(
@@ -106,19 +39,18 @@ OFFSETS = "Offset for all partitions, or PARTITION:OFFSET, repeatable."
 class StreamFlags(SettingsFlags):
     """Flags of the commands that need everything that a worker needs."""
 
-    kafka: Kafka = None
-    catalogue: Catalogue = None
-    model_repository: ModelRepository = None
-    imputer: Imputer = None
-    triton: Triton = None
-    input_topic: InputTopic = None
-    output_topic: OutputTopic = None
-    dead_letter_topic: DeadLetterTopic = None
-    late_topic: LateTopic = None
-    outage_topic: OutageTopic = None
-    quality_topic: QualityTopic = None
-    health_topic: HealthTopic = None
-    consumer_group: ConsumerGroup = None
+    kafka: Text = None
+    kafka_extra: Pairs = None
+    catalogue: File = None
+    model_repository: File = None
+    imputer: Annotated[Imputer | None, typer.Option()] = None
+    triton: Text = None
+    input_topic: Text = None
+    output_topic: Text = None
+    topic_names: Pairs = None
+    quality_topic: Text = None
+    health_topic: Text = None
+    consumer_group: Text = None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import typer
 
 from glaim_stream.commands.flags import SettingsFlags, expand_flags
 from glaim_stream.commands.moments import MOMENT
-from glaim_stream.commands.options import DeadLetterTopic, InputTopic, Kafka, LateTopic, OutageTopic, OutputTopic
+from glaim_stream.commands.options import Pairs, Text
 from glaim_stream.commands.sources import (
     FileFlags,
     MessageFlags,
@@ -33,12 +33,10 @@ _HISTORY_MS = 7_200_000
 class TopicFlags(SettingsFlags):
     """Flags of the broker and of the topics that are made where they are absent."""
 
-    kafka: Kafka = None
-    input_topic: InputTopic = None
-    output_topic: OutputTopic = None
-    dead_letter_topic: DeadLetterTopic = None
-    late_topic: LateTopic = None
-    outage_topic: OutageTopic = None
+    kafka: Text = None
+    input_topic: Text = None
+    output_topic: Text = None
+    topic_names: Pairs = None
 
 
 @expand_flags

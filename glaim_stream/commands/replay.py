@@ -13,18 +13,10 @@ import typer
 from glaim_stream.commands.exit_codes import ANSWER_IS_NO
 from glaim_stream.commands.flags import SettingsFlags, expand_flags
 from glaim_stream.commands.moments import MOMENT
-from glaim_stream.commands.options import (
-    Catalogue,
-    Imputer,
-    InputTopic,
-    Kafka,
-    ModelRepository,
-    NewestOnly,
-    OffsetFlags,
-    Triton,
-)
+from glaim_stream.commands.options import File, NewestOnly, OffsetFlags, Text
 from glaim_stream.commands.signals import exit_at_sigterm
 from glaim_stream.commands.sources import FileFlags, MessageFlags, PlantFlags, require_other_files
+from glaim_stream.core.choices import Imputer
 
 if TYPE_CHECKING:
     from glaim_stream.core.settings import Settings
@@ -35,12 +27,12 @@ if TYPE_CHECKING:
 class ReplayFlags(SettingsFlags):
     """Flags of the input topic, the models and the imputer."""
 
-    kafka: Kafka = None
-    input_topic: InputTopic = None
-    catalogue: Catalogue = None
-    model_repository: ModelRepository = None
-    imputer: Imputer = None
-    triton: Triton = None
+    kafka: Text = None
+    input_topic: Text = None
+    catalogue: File = None
+    model_repository: File = None
+    imputer: Annotated[Imputer | None, typer.Option()] = None
+    triton: Text = None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from glaim_stream.commands.exit_codes import ANSWER_IS_NO
 from glaim_stream.commands.files import PIPE, Detected, content_of, opened
 from glaim_stream.commands.flags import SettingsFlags, expand_flags
 from glaim_stream.commands.moments import MOMENT, bounds_ms
-from glaim_stream.commands.options import Catalogue, Kafka, LateTopic, OutageTopic, OutputTopic
+from glaim_stream.commands.options import File, Pairs, Text
 
 if TYPE_CHECKING:
     from glaim_stream.operate.completeness import Report
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 class TopicFlags(SettingsFlags):
     """Flags of the topics that are read."""
 
-    kafka: Kafka = None
-    output_topic: OutputTopic = None
-    late_topic: LateTopic = None
-    outage_topic: OutageTopic = None
-    catalogue: Catalogue = None
+    kafka: Text = None
+    output_topic: Text = None
+    topic_names: Pairs = None
+    catalogue: File = None
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def markdown(fields: dict[str, FieldInfo]) -> str:
 def default_of(field: FieldInfo) -> str:
     """The default of a setting as a person would write it; empty where there is none, or it follows another setting."""
     value = field.default
-    if field.default_factory is not None or value is None:
+    if field.default_factory is not None or value is None or value == {}:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -67,6 +67,8 @@ def values_of(field: FieldInfo) -> str:
     from types import NoneType
     from typing import Literal, get_args, get_origin
 
+    if get_origin(field.annotation) is dict:
+        return "JSON object"
     kinds = [kind for kind in get_args(field.annotation) if kind is not NoneType] or [field.annotation]
     if get_origin(field.annotation) is Literal:
         return ", ".join(map(str, get_args(field.annotation)))

@@ -16,7 +16,7 @@ import typer
 from glaim_stream.commands.exit_codes import ANSWER_IS_NO
 from glaim_stream.commands.flags import SettingsFlags, expand_flags
 from glaim_stream.commands.moments import MOMENT, bounds_ms
-from glaim_stream.commands.options import OFFSETS, Catalogue, Kafka, NewestOnly, OutputTopic, parse_offsets
+from glaim_stream.commands.options import OFFSETS, File, NewestOnly, Text, parse_offsets
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,9 +41,9 @@ _WIDTHS = {
 class TailFlags(SettingsFlags):
     """Flags of the output topic and of the catalogue, whose groups are known before they send."""
 
-    kafka: Kafka = None
-    output_topic: OutputTopic = None
-    catalogue: Catalogue = None
+    kafka: Text = None
+    output_topic: Text = None
+    catalogue: File = None
 
 
 class TextFormat(StrEnum):

@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 import os
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from glaim_stream.commands.flags import expand_flags
-from glaim_stream.commands.options import StreamFlags
-
-
-class LogLevel(StrEnum):
-    """How much is logged."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
+from glaim_stream.commands.options import StreamFlags, Text
+from glaim_stream.core.choices import LogLevel
 
 
 @expand_flags
 def worker(
     *,
     stream: StreamFlags,
-    instance_id: Annotated[
-        str | None,
-        typer.Option(help="Name of this worker, unique, and kept over restarts. [env: GLAIM_INSTANCE_ID]"),
-    ] = None,
-    metrics_port: Annotated[
-        int | None, typer.Option(help="HTTP port of /metrics, 0 picks a free one. [env: GLAIM_METRICS_PORT, else 9464]")
-    ] = None,
-    log_level: Annotated[
-        LogLevel | None, typer.Option(help="Least severity that is logged. [env: GLAIM_LOG_LEVEL, else info]")
-    ] = None,
+    instance_id: Text = None,
+    metrics_port: Annotated[int | None, typer.Option()] = None,
+    log_level: Annotated[LogLevel | None, typer.Option()] = None,
 ) -> None:
     """Fill the holes of the input topic, live, until SIGTERM or Ctrl-C.
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
+
+BATCHES_IN_FLIGHT = 4  # of a partition; more hide latency and use more memory
 
 
 class OverBudget(ValueError):
@@ -24,6 +27,31 @@ class Budget:
     batch_readings: int = 250_000  # of the Arrow records that are decoded together
     groups: int = 10_000  # with windows in one partition
     slice_bytes: int = 8_000_000  # of windows and rows that are made before they are published; at least one step
+    unpacked_bytes: int = 32 * 1024**2  # of one compressed batch of Kafka records, and of the records of a poll
+
+    @classmethod
+    def of(cls, record_mb: int, groups: int) -> Self:
+        """The limits that follow from the largest record.
+
+        A JSON record may have an eighth of its bytes, since it takes up to 25 times as much while it is decoded. A
+        record may have a reading per 128 bytes. A slice has a quarter of the bytes, since several wait at a time.
+
+        Args:
+            record_mb: megabytes of the largest Arrow record once decompressed.
+            groups: with windows in one partition.
+        """
+        record_bytes = record_mb * 1_000_000
+        readings = record_bytes // 128
+        return cls(
+            record_bytes=record_bytes,
+            record_json_bytes=record_bytes // 8,
+            record_readings=readings,
+            batch_bytes=record_bytes,
+            batch_readings=readings,
+            groups=groups,
+            slice_bytes=record_bytes // 4,
+            unpacked_bytes=record_mb * 1024**2,
+        )
 
 
 DEFAULT = Budget()

@@ -7,20 +7,28 @@ in each direction.
 from __future__ import annotations
 
 import ipaddress
+import json
+import os
 import re
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings.exceptions import SettingsError as UnreadableSource
 
 from glaim_stream.core.budget import DEFAULT, Budget
+from glaim_stream.core.choices import Imputer, LogLevel
 from glaim_stream.core.errors import ModelError, SettingsError
+from glaim_stream.core.gone_settings import gone_settings
+from glaim_stream.core.kafka_extra import why_refused
 from glaim_stream.core.tls import TlsFiles
 from glaim_stream.core.trust import PublicKey, Trust
 from glaim_stream.core.validation import problems_of
 
 _ADDRESS = re.compile(r"(\w+://)?(\[[0-9A-Fa-f:.]+\]|[^\s:/,\[\]]+)(:\d{1,5})?")
+_PAGE = re.compile(r"(([^\s:/,\[\]]+|\[[0-9A-Fa-f:.]+\]):)?\d{1,5}")
+TLS_SCHEME = "grpcs://"
 PROBED_SHARE = 0.05  # of the groups at a step, beside a network
 DEAD_LETTER_SUFFIX, LATE_SUFFIX, OUTAGE_SUFFIX = "-dlq", "-late", "-outages"
 
@@ -28,23 +36,16 @@ DEAD_LETTER_SUFFIX, LATE_SUFFIX, OUTAGE_SUFFIX = "-dlq", "-late", "-outages"
 class Settings(BaseSettings):
     """Settings of the worker and its tools."""
 
-    model_config = SettingsConfigDict(env_prefix="GLAIM_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="GLAIM_", frozen=True, extra="forbid")
 
     kafka: str = Field(default="localhost:9092", description="bootstrap servers, host:port, separated by commas")
     input_topic: str = Field(default="sensor-readings", description="topic of the readings")
     output_topic: str = Field(default="imputed-readings", description="topic of the filled rows")
-    dead_letter_topic: str = Field(
-        default="", description="topic for records that cannot be used; default: input topic with the suffix -dlq"
-    )
-    late_topic: str = Field(
-        default_factory=lambda given: given.get("input_topic", "") + LATE_SUFFIX,
-        min_length=1,
-        description="topic for readings older than the window; default: input topic with the suffix -late",
-    )
-    outage_topic: str = Field(
-        default_factory=lambda given: given.get("output_topic", "") + OUTAGE_SUFFIX,
-        min_length=1,
-        description="topic for groups that go dark or send again; default: output topic with the suffix -outages",
+    topic_names: dict[Literal["dead_letters", "late", "outages"], Annotated[str, Field(min_length=1)]] = Field(
+        default={},
+        description="other names of the topics beside the input and the output. dead_letters: records that cannot be "
+        "used, by default the input topic with the suffix -dlq. late: readings older than the window, the input topic "
+        "with -late. outages: groups that go dark or send again, the output topic with -outages",
     )
     quality_topic: str = Field(
         default="",
@@ -62,7 +63,7 @@ class Settings(BaseSettings):
     instance_id: str | None = Field(
         default=None,
         description="static membership: a name that the worker keeps across restarts, so that a restart within "
-        "session_timeout_s moves no partition; unique among workers",
+        "Kafka's session timeout moves no partition; unique among workers",
     )
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         default="PLAINTEXT",
@@ -72,17 +73,10 @@ class Settings(BaseSettings):
         default="PLAIN", description="how a login is proven; OAUTHBEARER takes a token instead of a password"
     )
     sasl_username: str | None = Field(default=None, description="user of the login")
-    sasl_password: SecretStr | None = Field(
-        default=None, description="password of the login; sasl_password_file keeps it out of the environment"
-    )
-    sasl_password_file: Path | None = Field(
+    sasl_secret_file: Path | None = Field(
         default=None,
-        description="file with the password, instead of sasl_password; it is read again when it changes",
-    )
-    sasl_token_file: Path | None = Field(
-        default=None,
-        description="file with the token of OAUTHBEARER, such as a projected service account token; it is read again "
-        "when it changes",
+        description="file with the password of the login, or the token of OAUTHBEARER, such as a projected service "
+        "account token; it is read again when it changes",
     )
     ssl_ca_file: Path | None = Field(
         default=None,
@@ -95,34 +89,35 @@ class Settings(BaseSettings):
     ssl_key_file: Path | None = Field(
         default=None, description="PEM of the client certificate's key, without a password"
     )
+    kafka_extra: dict[str, bool | int | float | str] = Field(
+        default={},
+        description="options that the Kafka clients take as they are, a JSON object such as "
+        '{"session_timeout_ms": 45000, "linger_ms": 20, "compression_type": "lz4"}; each client takes those that it '
+        "knows. auto_commit_interval_ms is the time between commits. An option that would break delivery is refused",
+    )
 
     catalogue: Path = Field(default=Path("groups.yaml"), description="file that lists the groups and their models")
     model_repository: Path = Field(default=Path("model_repo"), description="folder with the models' contracts")
-    require_manifest: bool = Field(
-        default=False,
-        description="use no model version without a manifest of its files, in `glaim-stream models` and in the imputer "
-        "`local`. true refuses the versions that were made before manifests; false uses them with a warning, and so a "
-        "version whose manifest somebody has removed",
-    )
     manifest_key: str = Field(
         default="",
-        description="public key of minisign, one line of base64: use no model version whose manifest it has not "
-        "signed. Empty: signatures are not checked, and who can write to the repository decides what runs",
+        description="public key of minisign, one line of base64: use no model version without a manifest that it "
+        "has signed. Empty: neither is demanded, and who can write to the repository decides what runs",
     )
     model_operators: str = Field(
         default="",
         description="operators that the TorchScript of a model may use in addition, separated by commas, such as "
         "aten::fft_rfft. Each one more is code of torch that whoever makes a model can call",
     )
-    imputer: Literal["triton", "local", "gaussian", "interpolation", "last_value"] = Field(
+    imputer: Imputer = Field(
         default="triton",
         description="first rung of the ladder. local: TorchScript in the worker. gaussian: the closed form in the "
         "model's folder, without a network; beside triton and local, and with score_share, it is an expert of the "
         "blend, else a rung",
     )
-    triton: str = Field(default="localhost:8001", description="host:port of Triton's gRPC endpoint")
-    triton_tls: bool = Field(
-        default=False, description="call Triton by TLS; without it values and tokens cross the network unencrypted"
+    triton: str = Field(
+        default="localhost:8001",
+        description="host:port of Triton's gRPC endpoint. grpcs://host:port calls it by TLS; without it values and "
+        "tokens cross the network unencrypted",
     )
     triton_ca_file: Path | None = Field(
         default=None,
@@ -134,7 +129,7 @@ class Settings(BaseSettings):
     )
     triton_key_file: Path | None = Field(default=None, description="PEM of that certificate's key, without a password")
     triton_token_file: Path | None = Field(
-        default=None, description="file with a token that is sent with every call to Triton; needs triton_tls"
+        default=None, description="file with a token that is sent with every call to Triton; needs grpcs:// in triton"
     )
     triton_token_header: str = Field(
         default="authorization",
@@ -147,8 +142,7 @@ class Settings(BaseSettings):
         default=5.0,
         gt=0,
         description="seconds for one call with its retries; longer survives restarts of Triton but delays output, "
-        "shorter "
-        "falls back to interpolation",
+        "shorter falls back to interpolation",
     )
     triton_batch: int = Field(
         default=64,
@@ -158,22 +152,10 @@ class Settings(BaseSettings):
     triton_fixed_batch: bool = Field(
         default=False,
         description="pad every call to triton_batch windows, so that a window's values do not depend on the other "
-        "windows "
-        "of the call, to the byte; a small call then costs as much as a full one. triton_batch must be a power of two "
-        "and equal to Triton's max_batch_size",
-    )
-    triton_in_flight: int = Field(
-        default=8, ge=1, description="concurrent calls for each model; more calls hide latency but use more memory"
+        "windows of the call, to the byte; a small call then costs as much as a full one. triton_batch must be a power "
+        "of two and equal to Triton's max_batch_size",
     )
 
-    breaker_rest_s: float = Field(
-        default=5.0,
-        gt=0,
-        description="seconds without calls for a model after an imputer failed to respond for it, before one batch "
-        "tries it again; "
-        "shorter "
-        "detects its return sooner but delays more batches while it is down",
-    )
     score_share: float | None = Field(
         default=None,
         ge=0,
@@ -184,23 +166,6 @@ class Settings(BaseSettings):
         "intervals. Default: 0.05 with triton and local, and 0 with gaussian, which would take up to three times as "
         "long",
     )
-    score_least: int = Field(
-        default=4,
-        ge=1,
-        le=32,
-        description="minimum of such windows per step, partition and model, however few groups there are. Fewer detect "
-        "a "
-        "drift later; more are costly when years are streamed in an hour, but cost little at the pace of sensors",
-    )
-
-    shadow_scores: bool = Field(
-        default=False,
-        description="also impute the probe windows by the other version that Triton serves, the former one after a "
-        "retraining, and show both errors on the same hidden readings; its values are not published. It needs triton "
-        "as the imputer and score_share. It shows whether a new version is better, and has Triton compute probe "
-        "windows twice, after the rows are made",
-    )
-
     adaptive_intervals: bool = Field(
         default=True,
         description="widen and narrow the intervals of filled values by the errors of the last 95 steps, so that they "
@@ -209,47 +174,14 @@ class Settings(BaseSettings):
         "up to 8 more windows imputed per step and model, whose gaps are copied from recent holes",
     )
 
-    poll_records: int = Field(
-        default=20_000,
+    record_mb: int = Field(
+        default=32,
         ge=1,
-        description="maximum records per poll; more records are faster but use more memory and add latency",
-    )
-    max_unpacked_bytes: int = Field(
-        default=32 * 1024**2,
-        ge=1_000_000,
-        description="largest unpacked size of one compressed batch of Kafka records, and of the records of a poll; a "
-        "larger batch becomes one dead letter. Larger takes batches that compress better, but each partition may need "
-        "twice as much memory; smaller rejects honest batches of producers that compress well",
-    )
-    record_bytes: int = Field(
-        default=DEFAULT.record_bytes,
-        ge=1_000_000,
-        description="bytes that one Arrow record may decompress to; a larger one is a dead letter with the cause "
-        "too-large. More admits larger records, but also larger compression bombs",
-    )
-    record_json_bytes: int = Field(
-        default=DEFAULT.record_json_bytes,
-        ge=100_000,
-        description="bytes of one JSON record; a larger one is a dead letter with the cause too-large. More admits "
-        "larger records, each of which takes up to 25 times its bytes while it is decoded",
-    )
-    record_readings: int = Field(
-        default=DEFAULT.record_readings,
-        ge=1_000,
-        description="readings of one record; a larger one is a dead letter with the cause too-large. More admits "
-        "larger records, at some 0.4 kB per reading and a longer pause of the other partitions",
-    )
-    batch_bytes: int = Field(
-        default=DEFAULT.batch_bytes,
-        ge=1_000_000,
-        description="bytes that are decoded at once: Arrow decompressed, JSON times 4; a poll with more is applied in "
-        "parts. More uses more memory, less makes more and smaller output messages of large polls",
-    )
-    batch_readings: int = Field(
-        default=DEFAULT.batch_readings,
-        ge=1_000,
-        description="readings of Arrow records that are decoded at once; a poll with more is applied in parts. More "
-        "uses more memory, less makes more and smaller output messages of large polls",
+        description="megabytes of the largest record and of what one partition decodes at once; all limits of its "
+        "memory follow. N admits N MB of one Arrow record once decompressed, N/8 MB of a JSON record, and 7,812 N "
+        "readings of either; a larger record is a dead letter with the cause too-large. N MiB is the most that a "
+        "compressed batch of Kafka may unpack to, and N/4 MB of rows wait before they are published. More admits "
+        "larger records and batches, but also larger compression bombs, and pauses other partitions for longer",
     )
     partition_groups: int = Field(
         default=DEFAULT.groups,
@@ -258,46 +190,11 @@ class Settings(BaseSettings):
         "too-many-groups until one has been silent for a window. More admits more groups at 1.6 to 3.1 kB per sensor, "
         "but also more names that a producer makes up under a pattern",
     )
-    slice_bytes: int = Field(
-        default=DEFAULT.slice_bytes,
-        ge=100_000,
-        description="bytes of windows and rows after which steps that close are handed over, to be imputed and "
-        "published, before further ones are made; batches_in_flight + 3 such slices wait at a time, each of at least "
-        "one step. More uses more memory and pauses other partitions for longer, less makes more and smaller output "
-        "messages",
-    )
-    batches_in_flight: int = Field(
-        default=4,
-        ge=1,
-        description="concurrent batches per partition; more batches hide latency but use more memory",
-    )
     delivery: Literal["at_least_once", "exactly_once"] = Field(
         default="at_least_once",
         description="exactly_once: rows, letters and offsets commit in one transaction for each partition, so that "
         "readers of committed records see every row once. at_least_once: less delay, and after a crash the rows since "
         "the last commit are published again",
-    )
-    transaction_timeout_s: float = Field(
-        default=20.0,
-        gt=0,
-        description="seconds after which the broker aborts a transaction of a worker that is gone; readers of "
-        "committed records wait that long behind it. Longer survives longer pauses of the worker; the broker's "
-        "transaction.max.timeout.ms bounds it",
-    )
-    commit_interval_s: float = Field(
-        default=0.5,
-        gt=0,
-        description="seconds between commits; longer repeats more work after a crash, shorter loads the broker",
-    )
-    session_timeout_s: float = Field(
-        default=30,
-        gt=0,
-        description="seconds; shorter detects a dead worker sooner, but is more likely to declare a slow one dead",
-    )
-    linger_ms: int = Field(
-        default=5,
-        ge=0,
-        description="batching delay of the producer; longer makes fewer and larger requests but adds latency",
     )
     max_message_bytes: int = Field(default=1_000_000, ge=10_000, description="largest message that the broker accepts")
     partitions: int = Field(default=4, ge=1, description="partitions of topics that the worker creates")
@@ -317,55 +214,19 @@ class Settings(BaseSettings):
         description="PEM of the authorities of the scrapers' certificates; with it /metrics is refused to clients that "
         "show none. /health is not, because the kubelet's probes have none",
     )
-    page_port: int | None = Field(
-        default=None,
-        ge=0,
-        le=65535,
-        description="HTTP port of the page that shows the groups while they are filled; none: no page; 0 chooses a "
-        "free port",
-    )
-    page_host: str = Field(
-        default="127.0.0.1",
-        min_length=1,
-        description="address on which the page listens; beyond this machine it needs page_token or page_token_file, "
-        "and something in front of it that speaks TLS",
-    )
-    page_names: str = Field(
+    page: str = Field(
         default="",
-        description="host names under which the page is opened, separated by commas, beside localhost and addresses; "
-        "a request by another name is refused, so that no web site can reach the page by a name of its own",
-    )
-    page_token: SecretStr | None = Field(
-        default=None,
-        description="token that a viewer of the page must know, at least 16 characters; page_token_file keeps it out "
-        "of the environment",
+        description="where the page listens that shows the groups while they are filled: a port of 127.0.0.1, or "
+        "host:port; empty: no page; port 0 chooses a free one. Beyond this machine it needs page_token_file, and "
+        "something in front of it that speaks TLS",
     )
     page_token_file: Path | None = Field(
         default=None,
         validate_default=True,
-        description="file with the page's token, instead of page_token; it is read at the start",
+        description="file with the token that a viewer of the page must know, at least 16 characters; it is read at "
+        "the start. Without it requests by other names than localhost and addresses are refused",
     )
-    timeliness_target_s: float = Field(
-        default=10,
-        gt=0,
-        description="seconds from the time of the record that closes a step to the broker's acknowledgement within "
-        "which a row counts as in time in glaim_timed_rows_total; changes only this count, on which alerts are based",
-    )
-    loop_silence_s: float = Field(
-        default=60,
-        ge=2,
-        description="seconds without progress of the event loop after which /health/live fails; shorter restarts a "
-        "stuck worker sooner, but also one that is only busy",
-    )
-    stop_grace_s: float = Field(
-        default=55,
-        gt=0,
-        description="seconds after SIGTERM, SIGINT or a failure after which the process ends even if it cannot finish "
-        "what is in flight, because broker, Triton or a disk do not answer; what it had not answered is delivered "
-        "again. Shorter repeats more work, longer is cut off by the supervisor's SIGKILL, without a log line: keep it "
-        "some seconds below the supervisor's grace period",
-    )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
+    log_level: LogLevel = Field(
         default="info",
         description="least severity that is logged; debug also logs what Faust and the Kafka client do inside",
     )
@@ -384,9 +245,9 @@ class Settings(BaseSettings):
     @field_validator("kafka", "triton")
     @classmethod
     def _addresses_are_addresses(cls, text: str, info: ValidationInfo) -> str:
-        found = text.split(",") if info.field_name == "kafka" else [text]
+        found = text.split(",") if info.field_name == "kafka" else [text.removeprefix(TLS_SCHEME)]
         if not all(_ADDRESS.fullmatch(each.strip()) for each in found):
-            raise ValueError(f"expected {'host:port, separated by commas' if found != [text] else 'host:port'}")
+            raise ValueError(f"expected {'host:port, separated by commas' if len(found) > 1 else 'host:port'}")
         return text
 
     @field_validator("ssl_key_file", "triton_key_file", "metrics_tls_key")
@@ -422,31 +283,54 @@ class Settings(BaseSettings):
         """What a model version must show before it is used."""
         key = PublicKey.parse(self.manifest_key) if self.manifest_key else None
         operators = frozenset(name.strip() for name in self.model_operators.split(",") if name.strip())
-        return Trust(self.require_manifest, key, operators)
+        return Trust(key is not None, key, operators)
 
     @field_validator("triton_ca_file", "triton_cert_file", "triton_token_file")
     @classmethod
     def _needs_tls(cls, file: Path | None, info: ValidationInfo) -> Path | None:
-        if file is not None and not info.data.get("triton_tls"):
-            raise ValueError("it needs triton_tls: without TLS it would not be used, or be sent in the clear")
+        if file is not None and not info.data.get("triton", "").startswith(TLS_SCHEME):
+            raise ValueError(
+                f"it needs {TLS_SCHEME} in triton: without TLS it would not be used, or be sent in the clear"
+            )
         return file
 
-    @field_validator("sasl_password_file")
+    @field_validator("kafka_extra")
     @classmethod
-    def _one_password(cls, file: Path | None, info: ValidationInfo) -> Path | None:
-        if file is not None and info.data.get("sasl_password") is not None:
-            raise ValueError("expected one of sasl_password and sasl_password_file")
-        return file
+    def _delivery_is_kept(cls, extra: dict[str, bool | int | float | str]) -> dict[str, bool | int | float | str]:
+        for name, given in extra.items():
+            if why := why_refused(name):
+                raise ValueError(f"expected no {name}: {why}")
+            if name.endswith(("_ms", "_records", "_bytes")) and not (isinstance(given, int) and given >= 0):
+                raise ValueError(f"expected a whole number for {name}, found {given!r}")
+        return extra
+
+    @field_validator("page")
+    @classmethod
+    def _page_has_an_address(cls, text: str) -> str:
+        if text and not (_PAGE.fullmatch(text) and int(text.rpartition(":")[2]) <= 65535):
+            raise ValueError("expected a port or host:port")
+        return text
 
     @field_validator("page_token_file")
     @classmethod
     def _page_beyond_loopback_has_a_token(cls, file: Path | None, info: ValidationInfo) -> Path | None:
-        token, host = info.data.get("page_token"), info.data.get("page_host", "")
-        if file is not None and token is not None:
-            raise ValueError("expected one of page_token and page_token_file")
-        if info.data.get("page_port") is not None and file is None and token is None and not is_loopback(host):
-            raise ValueError(f"page_host {host} can be reached from other machines, so the page needs a token")
+        if (page := info.data.get("page")) and file is None and not is_loopback(host := _address_of(page)[0]):
+            raise ValueError(f"page_token_file: {host} can be reached from other machines, so the page needs a token")
         return file
+
+    @property
+    def page_address(self) -> tuple[str, int] | None:
+        """Host and port on which the page listens; None where there is no page."""
+        return _address_of(self.page) if self.page else None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The settings that were given, as variables of the environment."""
+        given = self.model_dump(mode="json", include=self.model_fields_set, exclude_none=True)
+        return {
+            f"GLAIM_{name.upper()}": json.dumps(value) if isinstance(value, dict) else str(value)
+            for name, value in given.items()
+        }
 
     @property
     def kafka_tls_files(self) -> TlsFiles | None:
@@ -458,7 +342,14 @@ class Settings(BaseSettings):
     @property
     def triton_tls_files(self) -> TlsFiles | None:
         """Files for TLS to Triton; None for calls without TLS."""
-        return TlsFiles(self.triton_ca_file, self.triton_cert_file, self.triton_key_file) if self.triton_tls else None
+        if not self.triton.startswith(TLS_SCHEME):
+            return None
+        return TlsFiles(self.triton_ca_file, self.triton_cert_file, self.triton_key_file)
+
+    @property
+    def triton_address(self) -> str:
+        """Triton's host:port, without the scheme."""
+        return self.triton.removeprefix(TLS_SCHEME)
 
     @property
     def metrics_tls_files(self) -> TlsFiles | None:
@@ -475,15 +366,7 @@ class Settings(BaseSettings):
     @property
     def budget(self) -> Budget:
         """Limits of each partition's memory."""
-        return Budget(
-            self.record_bytes,
-            self.record_json_bytes,
-            self.record_readings,
-            self.batch_bytes,
-            self.batch_readings,
-            self.partition_groups,
-            self.slice_bytes,
-        )
+        return Budget.of(self.record_mb, self.partition_groups)
 
     @property
     def needs_model(self) -> bool:
@@ -522,7 +405,7 @@ class Settings(BaseSettings):
     @property
     def compares_versions(self) -> bool:
         """Whether another version of a network is scored on the probes."""
-        return self.scored and self.shadow_scores and self.imputer == "triton"
+        return self.scored and self.imputer == "triton"
 
     @property
     def quality(self) -> bool:
@@ -531,8 +414,18 @@ class Settings(BaseSettings):
 
     @property
     def dlq_topic(self) -> str:
-        """Name of the dead-letter topic."""
-        return self.dead_letter_topic or self.input_topic + DEAD_LETTER_SUFFIX
+        """Name of the topic for records that cannot be used."""
+        return self.topic_names.get("dead_letters", self.input_topic + DEAD_LETTER_SUFFIX)
+
+    @property
+    def late_topic(self) -> str:
+        """Name of the topic for readings older than the window."""
+        return self.topic_names.get("late", self.input_topic + LATE_SUFFIX)
+
+    @property
+    def outage_topic(self) -> str:
+        """Name of the topic for groups that go dark or send again."""
+        return self.topic_names.get("outages", self.output_topic + OUTAGE_SUFFIX)
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -546,6 +439,12 @@ class Settings(BaseSettings):
         health = (self.health_topic,) if self.judges_health else ()
         quality = (self.quality_topic,) if self.quality else ()
         return (self.output_topic, self.outage_topic, *health, *quality)
+
+
+def _address_of(page: str) -> tuple[str, int]:
+    """Host and port of the page."""
+    host, _, port = page.rpartition(":")
+    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def is_loopback(host: str) -> bool:
@@ -562,11 +461,17 @@ def read_settings(**overrides: object) -> Settings:
     """Read settings from the environment; `overrides` that are not None take precedence.
 
     Raises:
-        SettingsError: a value is invalid; the message names its variable.
+        SettingsError: a value is invalid, or a variable is of a setting that is gone; the message names it.
     """
+    names = {name.lower().removeprefix("glaim_"): name for name in os.environ if name.lower().startswith("glaim_")}
+    if gone := [f"{names[name]} is gone: {sentence}" for name, sentence in gone_settings().items() if name in names]:
+        raise SettingsError("; ".join(gone))
     given = {name: value for name, value in overrides.items() if value is not None}
     try:
         return Settings(**given)  # type: ignore[arg-type]
     except ValidationError as error:
         problems = "; ".join(f"GLAIM_{where.upper()}: {problem}" for where, problem in problems_of(error))
         raise SettingsError(problems) from error
+    except UnreadableSource as error:  # a JSON object that is none
+        name = next((name for name in ("kafka_extra", "topic_names") if name in str(error)), "")
+        raise SettingsError(f'GLAIM_{name.upper()}: expected a JSON object such as {{"linger_ms": 20}}') from error

@@ -25,7 +25,7 @@ from glaim_stream.core.settings import Settings
 from glaim_stream.feed.formats import InputFormat
 from glaim_stream.feed.messages import ARROW_HEADERS, DEFAULT_BATCH, Encoder, Plan, plan_messages
 from glaim_stream.feed.sources import Source
-from glaim_stream.kafka import ensure_topics, kafka_options
+from glaim_stream.kafka import ensure_topics, producer_options
 
 _SLICE_READINGS = 2000
 _TICK_S = 0.02  # at a chosen speed, messages that fall due within this time travel together
@@ -111,11 +111,7 @@ async def _send(
     on_progress: Progress | None,
 ) -> ProduceReport:
     async with AIOKafkaProducer(
-        **kafka_options(settings),
-        acks="all",
-        enable_idempotence=True,
-        max_batch_size=min(_BATCH_BYTES, settings.max_message_bytes),
-        max_request_size=settings.max_message_bytes,
+        **({"max_batch_size": min(_BATCH_BYTES, settings.max_message_bytes)} | producer_options(settings))
     ) as producer:
         sender = _Sender(producer, settings.input_topic, partitions, plan)
         start_s = time.monotonic()

@@ -8,7 +8,17 @@ from glaim_stream.core.doors import opened
 
 if TYPE_CHECKING:
     from glaim_stream.kafka.commits import read_commit
-    from glaim_stream.kafka.connection import ISOLATION_LEVEL, consumer_options, kafka_options
+    from glaim_stream.kafka.connection import (
+        LINGER_MS,
+        admin_options,
+        commit_interval_s,
+        consumer_options,
+        extra_options,
+        kafka_options,
+        poll_records,
+        producer_options,
+        transaction_timeout_ms,
+    )
     from glaim_stream.kafka.dumping import ENDINGS, dump
     from glaim_stream.kafka.following import follow
     from glaim_stream.kafka.left_open import end_open_transactions
@@ -28,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENDINGS",
-    "ISOLATION_LEVEL",
+    "LINGER_MS",
     "ONCE_FROM",
     "Commit",
     "Delivery",
@@ -43,13 +53,16 @@ __all__ = [
     "Send",
     "Start",
     "TransactionalPublisher",
+    "admin_options",
     "commit_from_metadata",
+    "commit_interval_s",
     "connected_admin",
     "consumer_options",
     "dump",
     "end_open_transactions",
     "ensure_topic",
     "ensure_topics",
+    "extra_options",
     "fits",
     "follow",
     "follow_rows",
@@ -58,6 +71,8 @@ __all__ = [
     "names_there",
     "no_topic",
     "partitions_of",
+    "poll_records",
+    "producer_options",
     "quality_records",
     "ranges_of",
     "read_commit",
@@ -68,6 +83,7 @@ __all__ = [
     "rebuild_from_metadata",
     "require_partition",
     "send_errors",
+    "transaction_timeout_ms",
     "transactional_id",
 ]
 

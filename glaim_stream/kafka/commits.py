@@ -7,7 +7,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.structs import OffsetAndMetadata
 
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.kafka.connection import admin_options
 
 
 async def read_commit(settings: Settings, tp: TopicPartition) -> OffsetAndMetadata | None:
@@ -15,7 +15,7 @@ async def read_commit(settings: Settings, tp: TopicPartition) -> OffsetAndMetada
 
     A transaction that is open does not count.
     """
-    admin = AIOKafkaAdminClient(**kafka_options(settings))
+    admin = AIOKafkaAdminClient(**admin_options(settings))
     await admin.start()
     try:
         commits = await admin.list_consumer_group_offsets(settings.consumer_group, partitions=[tp])

@@ -6,9 +6,13 @@ connection with what they hold by then.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from inspect import signature
 from typing import Any, Final
 
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider
+from aiokafka.admin import AIOKafkaAdminClient
 from kafka.net.sasl.oauth import AbstractTokenProvider as BlockingTokenProvider
 
 from glaim_stream.core.errors import SettingsError
@@ -17,6 +21,10 @@ from glaim_stream.core.settings import Settings
 from glaim_stream.core.tls import KAFKA, FollowingContext, watched_tls
 from glaim_stream.kafka.passwords import current_password
 
+LINGER_MS = 5  # more makes fewer and larger requests, and adds latency
+_POLL_RECORDS = 20_000  # more are faster, use more memory and add latency
+_COMMIT_INTERVAL_MS = 500  # longer repeats more work after a crash, shorter loads the broker
+_TRANSACTION_TIMEOUT_MS = 20_000  # readers of committed records wait that long behind a worker that is gone
 ISOLATION_LEVEL: Final = "read_committed"  # of every consumer: records of open and aborted transactions do not count
 
 
@@ -60,44 +68,88 @@ def kafka_options(settings: Settings) -> dict[str, Any]:
     return options
 
 
+def extra_options(extra: Mapping[str, Any], client: type) -> dict[str, Any]:
+    """Those of the user's options that a client of aiokafka knows.
+
+    Raises:
+        SettingsError: neither its consumer nor its producer knows one of them.
+    """
+    known = {each: signature(each).parameters for each in (AIOKafkaConsumer, AIOKafkaProducer, AIOKafkaAdminClient)}
+    if unknown := [name for name in extra if not any(name in names for names in known.values())]:
+        raise SettingsError(
+            f"GLAIM_KAFKA_EXTRA: expected options of aiokafka's consumer or producer, found {', '.join(unknown)}"
+        )
+    return {name: value for name, value in extra.items() if name in known[client]}
+
+
+def poll_records(extra: Mapping[str, Any]) -> int:
+    """Most records of a poll."""
+    return int(extra.get("max_poll_records", _POLL_RECORDS))
+
+
+def commit_interval_s(extra: Mapping[str, Any]) -> float:
+    """Seconds between commits."""
+    return float(extra.get("auto_commit_interval_ms", _COMMIT_INTERVAL_MS)) / 1000
+
+
+def transaction_timeout_ms(extra: Mapping[str, Any]) -> int:
+    """Milliseconds after which the broker aborts a transaction of a worker that is gone."""
+    return int(extra.get("transaction_timeout_ms", _TRANSACTION_TIMEOUT_MS))
+
+
+def admin_options(settings: Settings) -> dict[str, Any]:
+    """Keyword arguments for aiokafka's administration client.
+
+    Raises:
+        SettingsError: a file for TLS or with a secret, or an option of the client, cannot be used.
+    """
+    return kafka_options(settings) | extra_options(settings.kafka_extra, AIOKafkaAdminClient)
+
+
+def producer_options(settings: Settings) -> dict[str, Any]:
+    """Keyword arguments for a producer of aiokafka that loses and repeats nothing while it lives.
+
+    Raises:
+        SettingsError: a file for TLS or with a secret, or an option of the client, cannot be used.
+    """
+    sure = {"acks": "all", "enable_idempotence": True, "max_request_size": settings.max_message_bytes}
+    return kafka_options(settings) | sure | extra_options(settings.kafka_extra, AIOKafkaProducer)
+
+
 def blocking_options(settings: Settings) -> dict[str, Any]:
-    """Keyword arguments for the clients of kafka-python, which has the same names and another kind of token provider.
+    """Keyword arguments for kafka-python's administration client: the same names, and another kind of token provider.
 
     Raises:
         SettingsError: a file for TLS or with a secret cannot be used.
     """
-    options = kafka_options(settings)
+    options = admin_options(settings)
     if "sasl_oauth_token_provider" in options:
-        options["sasl_oauth_token_provider"] = BlockingFileToken(_token_file(settings))
+        options["sasl_oauth_token_provider"] = BlockingFileToken(_secret(settings))
     return options
 
 
 def consumer_options(settings: Settings) -> dict[str, Any]:
-    """Keyword arguments for a consumer of either client that commits nothing by itself.
+    """Keyword arguments for a consumer of aiokafka that commits nothing by itself.
 
     Raises:
-        SettingsError: a file for TLS or with a secret cannot be used.
+        SettingsError: a file for TLS or with a secret, or an option of the client, cannot be used.
     """
-    return kafka_options(settings) | {"enable_auto_commit": False, "isolation_level": ISOLATION_LEVEL}
+    extra = extra_options(settings.kafka_extra, AIOKafkaConsumer)
+    return kafka_options(settings) | extra | {"enable_auto_commit": False, "isolation_level": ISOLATION_LEVEL}
 
 
 def _login(settings: Settings) -> dict[str, Any]:
     if settings.sasl_mechanism == "OAUTHBEARER":
-        return {"sasl_oauth_token_provider": FileToken(_token_file(settings))}
+        return {"sasl_oauth_token_provider": FileToken(_secret(settings))}
     if settings.sasl_username is None:
         raise SettingsError(f"GLAIM_SASL_USERNAME: expected a user name for {settings.sasl_mechanism}, found none")
-    return {"sasl_plain_username": settings.sasl_username, "sasl_plain_password": _password(settings)}
+    return {"sasl_plain_username": settings.sasl_username, "sasl_plain_password": current_password(_secret(settings))}
 
 
-def _token_file(settings: Settings) -> SecretFile:
-    if settings.sasl_token_file is None:
-        raise SettingsError("GLAIM_SASL_TOKEN_FILE: expected a file with a token for OAUTHBEARER, found none")
-    return secret_file(settings.sasl_token_file)
-
-
-def _password(settings: Settings) -> str:
-    if settings.sasl_password_file is not None:
-        return current_password(secret_file(settings.sasl_password_file))
-    if settings.sasl_password is None:
-        raise SettingsError("GLAIM_SASL_PASSWORD, GLAIM_SASL_PASSWORD_FILE: expected one of them, found none")
-    return settings.sasl_password.get_secret_value()
+def _secret(settings: Settings) -> SecretFile:
+    if settings.sasl_secret_file is None:
+        raise SettingsError(
+            f"GLAIM_SASL_SECRET_FILE: expected a file with the password or the token of {settings.sasl_mechanism}, "
+            "found none"
+        )
+    return secret_file(settings.sasl_secret_file)

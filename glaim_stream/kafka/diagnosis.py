@@ -123,7 +123,7 @@ async def _after_login(connection: Any, settings: Settings) -> None:
         response = None
     if response is None or response.error_code != 0:
         connection.close()
-        raise SaslAuthenticationFailed(f"{settings.sasl_token_file} has expired or is of another issuer")
+        raise SaslAuthenticationFailed(f"{settings.sasl_secret_file} has expired or is of another issuer")
 
 
 def _about_login(settings: Settings, error: KafkaError) -> str:

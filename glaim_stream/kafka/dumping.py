@@ -93,7 +93,7 @@ async def dump(
         with _LongFile(out) as file:
             for part in ranges:
                 lateness = Lateness(catalogue)
-                async for records in read_range(consumer, part, most=settings.poll_records):
+                async for records in read_range(consumer, part):
                     for decoded in decoder.decode_parts(records, now_ms=time.time_ns() // 1_000_000):
                         for reject in decoded.rejects:
                             report.rejects[reject.cause.value] += reject.count

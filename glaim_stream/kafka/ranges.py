@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaError
 
 from glaim_stream.core.errors import SettingsError, unknown_name
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.connection import consumer_options, kafka_options
+from glaim_stream.kafka.connection import admin_options, consumer_options, poll_records
 from glaim_stream.kafka.diagnosis import no_broker
 from glaim_stream.kafka.unreadable import read_every_record
 
@@ -53,12 +53,13 @@ async def reader(settings: Settings) -> AsyncIterator[AIOKafkaConsumer]:
     Raises:
         SettingsError: no broker answers.
     """
-    read_every_record(settings.max_unpacked_bytes)
-    consumer = AIOKafkaConsumer(
-        **consumer_options(settings),
-        auto_offset_reset="earliest",
-        max_partition_fetch_bytes=_FETCH_BYTES,
-    )
+    read_every_record(settings.budget.unpacked_bytes)
+    options = {
+        "auto_offset_reset": "earliest",
+        "max_partition_fetch_bytes": _FETCH_BYTES,
+        "max_poll_records": poll_records(settings.kafka_extra),
+    }
+    consumer = AIOKafkaConsumer(**(options | consumer_options(settings)))
     try:
         await consumer.start()
     except KafkaError as error:
@@ -72,7 +73,7 @@ async def reader(settings: Settings) -> AsyncIterator[AIOKafkaConsumer]:
 
 async def partitions_of(settings: Settings, topic: str) -> list[int]:
     """Partition numbers of a topic, ascending; empty when there is no such topic."""
-    admin = AIOKafkaAdminClient(**kafka_options(settings))
+    admin = AIOKafkaAdminClient(**admin_options(settings))
     await admin.start()
     try:
         (found,) = await admin.describe_topics([topic])
@@ -153,7 +154,7 @@ async def read_range(consumer: AIOKafkaConsumer, part: Range, *, most: int | Non
 
 async def no_topic(settings: Settings, topic: str) -> SettingsError:
     """The error for a topic that is not there, with the names of those that this user may see."""
-    admin = AIOKafkaAdminClient(**kafka_options(settings))
+    admin = AIOKafkaAdminClient(**admin_options(settings))
     await admin.start()
     try:
         known = [name for name in await admin.list_topics() if not name.startswith("__")]

@@ -32,7 +32,7 @@ from glaim_stream.core.errors import MessageTooLarge, OwnershipLost, SendError
 from glaim_stream.core.retry import pauses_s
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.commits import read_commit
-from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.kafka.connection import producer_options, transaction_timeout_ms
 from glaim_stream.kafka.offsets import Commit
 from glaim_stream.kafka.outgoing import Kind, Outgoing, outgoing
 from glaim_stream.kafka.partitions import require_partition
@@ -258,15 +258,13 @@ class TransactionalPublisher:
             await asyncio.sleep(pause_s)
 
     def _new_producer(self) -> AIOKafkaProducer:
-        settings = self._settings
-        return AIOKafkaProducer(
-            **kafka_options(settings),
-            transactional_id=self.transactional_id,
-            transaction_timeout_ms=int(settings.transaction_timeout_s * 1000),
-            max_batch_size=self._batch_bytes,
-            linger_ms=0,  # the messages of a transaction are all there, and their acknowledgements are waited for
-            max_request_size=settings.max_message_bytes,
-        )
+        own = {
+            "transactional_id": self.transactional_id,
+            "transaction_timeout_ms": transaction_timeout_ms(self._settings.kafka_extra),
+            "max_batch_size": self._batch_bytes,
+            "linger_ms": 0,  # the messages of a transaction are all there, and their acknowledgements are waited for
+        }
+        return AIOKafkaProducer(**(producer_options(self._settings) | own))
 
 
 def transactional_id(settings: Settings, partition: int) -> str:

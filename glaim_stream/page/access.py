@@ -3,7 +3,8 @@
 The page has no TLS and no users. Three things keep strangers out:
 
 - *Names.* A web site can let a name of its own resolve to 127.0.0.1 and so reach a page on loopback from the visitor's
-  browser. Such a request carries that name as its `Host`. Only addresses, `localhost` and the configured names count.
+  browser. Such a request carries that name as its `Host`. Without a token only addresses and `localhost` count. With
+  one any name does: a browser sends the cookie of this page to no other name, and a stranger does not know the token.
 - *Origins.* A request that another site causes is refused by its `Origin` or `Sec-Fetch-Site`.
 - *Token.* It is exchanged once for a cookie, which is random, ends with the process, and does not reveal the token.
 """
@@ -14,7 +15,7 @@ import hashlib
 import hmac
 import ipaddress
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
 
 from glaim_stream.core.errors import SettingsError
@@ -26,22 +27,20 @@ _OWN_SITE = ("same-origin", "none")
 class Access:
     """The rules of one page."""
 
-    def __init__(self, token: str | None, names: Iterable[str] = ()) -> None:
+    def __init__(self, token: str | None) -> None:
         """Set the rules.
 
         Args:
             token: that a viewer must know; None: everybody who reaches the page may look.
-            names: of hosts, beside addresses and localhost.
 
         Raises:
             SettingsError: the token is too short.
         """
         if token is not None and len(token) < FEWEST_CHARACTERS:
             raise SettingsError(
-                f"GLAIM_PAGE_TOKEN: expected at least {FEWEST_CHARACTERS} characters, found {len(token)}"
+                f"GLAIM_PAGE_TOKEN_FILE: expected at least {FEWEST_CHARACTERS} characters, found {len(token)}"
             )
         self._token = None if token is None else _digest(token)
-        self._names = {"localhost"} | {name.strip().lower().rstrip(".") for name in names if name.strip()}
         self._session = secrets.token_urlsafe(32)
 
     @property
@@ -59,7 +58,7 @@ class Access:
         name = _name_of(host or "")
         if name is None:
             return False
-        return name in self._names or _is_address(name)
+        return not self.open or name == "localhost" or _is_address(name)
 
     def is_own(self, headers: Mapping[str, str | None], *, navigation: bool) -> bool:
         """Whether a request comes from this page or its viewer, as far as the browser says.

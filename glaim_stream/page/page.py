@@ -31,8 +31,9 @@ class Page:
         Raises:
             SettingsError: the token cannot be used.
         """
-        self._host, self._port = settings.page_host, settings.page_port or 0
-        self._access = Access(_token(settings), settings.page_names.split(","))
+        self._host, self._port = settings.page_address or ("127.0.0.1", 0)
+        file = settings.page_token_file
+        self._access = Access(None if file is None else secret_file(file).text())
         self.recent = RecentMessages()
         self._settings = settings
         self._sources: Sources | None = None
@@ -80,10 +81,4 @@ def page_of(settings: Settings) -> Page | None:
     Raises:
         SettingsError: its token cannot be used.
     """
-    return None if settings.page_port is None else Page(settings)
-
-
-def _token(settings: Settings) -> str | None:
-    if settings.page_token_file is not None:
-        return secret_file(settings.page_token_file).text()
-    return None if settings.page_token is None else settings.page_token.get_secret_value()
+    return None if settings.page_address is None else Page(settings)

@@ -65,7 +65,7 @@ _LOGIN = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>glaim-stream</title><style>{_LOGIN_STYLE}</style></head>
 <body><h1>glaim-stream</h1><form method="post" action="/login">
-<label>Token of this page (GLAIM_PAGE_TOKEN)
+<label>Token of this page (GLAIM_PAGE_TOKEN_FILE)
 <input type="password" name="token" autocomplete="current-password" autofocus required></label>
 <button>Open</button></form></body></html>
 """
@@ -118,8 +118,7 @@ class PageServer(ThreadingMixIn, TCPServer):
             super().__init__((str(address[0]), port), _Request)
         except OSError as error:
             raise SettingsError(
-                f"GLAIM_PAGE_HOST, GLAIM_PAGE_PORT: expected an address to listen on, {host!r} port {port} cannot be "
-                f"used: {error}"
+                f"GLAIM_PAGE: expected an address to listen on, {host!r} port {port} cannot be used: {error}"
             ) from error
 
     @property
@@ -229,7 +228,7 @@ class _Request(BaseHTTPRequestHandler):
         if not self.server.access.knows_host(self.headers.get("Host")):
             self._problem(
                 HTTPStatus.MISDIRECTED_REQUEST,
-                "expected localhost, an address or a name of GLAIM_PAGE_NAMES in the Host header, found another name",
+                "expected localhost or an address in the Host header, found a name; GLAIM_PAGE_TOKEN_FILE admits any",
             )
             return False
         if not self.server.access.is_own(self._sent(), navigation=navigation):

@@ -56,7 +56,7 @@ class Pipeline:
         form_expert: FormExpert | None = None,
         max_message_bytes: int = 1_000_000,
         score_share: float = 0.0,
-        score_least: int = FEWEST_WINDOWS,
+        score_least: int | None = None,
         upgrades: bool = False,
         clock_kept: bool = False,
         plausibility: bool = False,
@@ -107,7 +107,7 @@ class Pipeline:
         self.scored = score_share > 0
         self.form_expert = form_expert if self.scored else None
         self._max_message_bytes = max_message_bytes
-        self._score_share, self._score_least = score_share, score_least
+        self._score_share, self._score_least = score_share, score_least or FEWEST_WINDOWS
         self._upgrades, self._clock_kept, self._plausibility = upgrades, clock_kept, plausibility
         self.index = GroupIndex(catalogue)
         self._decoder = Decoder(self.index, budget)

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import faust
+from aiokafka import AIOKafkaProducer
 from faust.exceptions import NotReady
 from faust.types import TP
 
 from glaim_stream.build import ServedRung, closed_forms_of, create_pipeline
 from glaim_stream.core import metrics
+from glaim_stream.core.budget import BATCHES_IN_FLIGHT
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.errors import ContractError, ImputerError
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka import (
+    LINGER_MS,
     KafkaPublisher,
     TransactionalPublisher,
+    commit_interval_s,
     end_open_transactions,
+    extra_options,
     quality_records,
     read_every_record,
 )
@@ -28,7 +33,7 @@ from glaim_stream.output.quality import KeptKeys
 from glaim_stream.page import Page
 from glaim_stream.worker.batches import Batch, BatchSchema
 from glaim_stream.worker.expiry import show_expiry
-from glaim_stream.worker.faust_connection import faust_broker, faust_credentials, faust_send
+from glaim_stream.worker.faust_connection import faust_broker, faust_credentials, faust_send, group_options
 from glaim_stream.worker.health import Health
 from glaim_stream.worker.health_watch import watch
 from glaim_stream.worker.holds import watch_holds
@@ -47,14 +52,20 @@ from glaim_stream.worker.unpublished import Work
 log = logging.getLogger(__name__)
 
 _BUFFERED_BATCHES = 4  # events in the agent's buffer; here an event is a whole batch
-_REQUEST_TIMEOUT_S = 40.0
 VERSION_CHECK_INTERVAL_S = 10.0  # one small call for each model, and one inference for each version out of service
-_METADATA_AGE_MS = 30_000  # partitions that are added to the input are noticed within this time
 _STAYS_PER_POLL_INTERVAL = 10  # how often a paused worker reports to the group before it would be given up
 
 
 class WorkerApp(faust.App):
-    """A Faust app without tables."""
+    """A Faust app without tables, whose clients take the user's options.
+
+    Attributes:
+        consumer_options: keyword arguments of the consumer in the group.
+        producer_extra: the user's options for the producer, beside Faust's own.
+    """
+
+    consumer_options: Mapping[str, Any]
+    producer_extra: Mapping[str, Any]
 
     def _create_directories(self) -> None:
         """Create nothing: Faust's directories, by default below the working directory, are for tables on disk."""
@@ -75,7 +86,7 @@ def create_app(
         GlaimError: the settings, the catalogue or a contract cannot be used; nothing has been started.
     """
     health = health or Health()
-    read_every_record(settings.max_unpacked_bytes)
+    read_every_record(settings.budget.unpacked_bytes)
     pipeline, ladder = create_pipeline(
         settings, catalogue, quality=True, shadow=True, on_failure=count_failure, on_state=count_state
     )
@@ -86,21 +97,16 @@ def create_app(
         networks=pipeline.networks,
     )  # fmt: skip
     show_expiry(settings)
+    consumer = group_options(settings)
     app = WorkerApp(
         settings.consumer_group,
         broker=faust_broker(settings),
         broker_credentials=faust_credentials(settings),
-        broker_commit_interval=settings.commit_interval_s,
-        broker_max_poll_records=settings.poll_records,
-        broker_request_timeout=max(_REQUEST_TIMEOUT_S, settings.session_timeout_s),
-        broker_session_timeout=settings.session_timeout_s,
-        broker_heartbeat_interval=settings.session_timeout_s / 10,
-        consumer_auto_offset_reset="earliest",
-        consumer_group_instance_id=settings.instance_id,
-        consumer_max_fetch_size=8 * 1024**2,
-        consumer_metadata_max_age_ms=_METADATA_AGE_MS,
+        broker_commit_interval=commit_interval_s(settings.kafka_extra),
+        broker_request_timeout=consumer["request_timeout_ms"] / 1000,
+        broker_max_poll_interval=consumer["max_poll_interval_ms"] / 1000,
         producer_acks=-1,
-        producer_linger=settings.linger_ms / 1000,
+        producer_linger=LINGER_MS / 1000,
         producer_max_request_size=settings.max_message_bytes,
         stream_buffer_maxsize=_BUFFERED_BATCHES,
         stream_wait_empty=True,
@@ -108,6 +114,8 @@ def create_app(
         topic_disable_leader=True,
         web_enabled=False,
     )
+    app.consumer_options = consumer
+    app.producer_extra = extra_options(settings.kafka_extra, AIOKafkaProducer)
     topic = app.topic(settings.input_topic, schema=BatchSchema(), acks=True)
     send = faust_send(app, settings)
     publisher = KafkaPublisher(send, settings)
@@ -129,8 +137,7 @@ def create_app(
                 pipeline,
                 outlet_of(tp),
                 rebuilder,
-                batches_in_flight=settings.batches_in_flight,
-                timeliness_target_s=settings.timeliness_target_s,
+                batches_in_flight=BATCHES_IN_FLIGHT,
                 on_crash=crash,
                 confirm=partial(confirm, tp, recently=True),
                 on_published=None if page is None else page.recent.add,

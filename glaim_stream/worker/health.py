@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+SILENCE_S = 60.0  # of the event loop; less restarts a stuck worker sooner, but also one that is only busy
+
 
 class PartitionState(StrEnum):
     """The state of an assigned partition."""
@@ -50,7 +52,7 @@ class Verdict:
 class Health:
     """The state of a worker as its parts report it."""
 
-    def __init__(self, *, silence_s: float = 60.0, now_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, silence_s: float = SILENCE_S, now_s: Callable[[], float] = time.monotonic) -> None:
         """Start with nothing reported, which is no reason for a restart.
 
         Args:
@@ -140,10 +142,7 @@ class Health:
         why_not = []
         now = self._now_s()
         if (silent := now - self._loop_s) > self._silence_s:
-            why_not.append(
-                f"the event loop has not run for {silent:.1f} s, {self._silence_s:g} s are allowed "
-                "(GLAIM_LOOP_SILENCE_S)"
-            )
+            why_not.append(f"the event loop has not run for {silent:.1f} s, {self._silence_s:g} s are allowed")
         elif self._agent_s is not None and (silent := now - self._agent_s) > self._silence_s:
             why_not.append(f"no agent has been at work for {silent:.1f} s, {self._silence_s:g} s are allowed")
         return Verdict("live", tuple(why_not))

@@ -18,7 +18,7 @@ from glaim_stream.worker.partition import PartitionWorker
 
 log = logging.getLogger(__name__)
 
-BEAT_S = 1.0  # a sixtieth of the default of GLAIM_LOOP_SILENCE_S, and no cost beside the batches
+BEAT_S = 1.0  # a sixtieth of SILENCE_S, and no cost beside the batches
 _POSITION_PATIENCE_S = 5.0
 
 

@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import SecretStr
-
 from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import Catalogue, Model
 from glaim_stream.core.settings import Settings
@@ -147,7 +145,7 @@ async def _outcome(settings: Settings, model: Model, folder: Path) -> dict[str, 
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "glaim_stream", *command,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        env=os.environ | _ONE_THREAD | environment_of(settings) | {"GLAIM_MODEL_REPOSITORY": str(folder.parent)},
+        env=os.environ | _ONE_THREAD | settings.environment | {"GLAIM_MODEL_REPOSITORY": str(folder.parent)},
     )  # fmt: skip
     try:
         _restrain(process.pid)
@@ -172,13 +170,3 @@ def _restrain(pid: int) -> None:
         if sys.platform == "linux":
             resource.prlimit(pid, resource.RLIMIT_DATA, (_MEMORY_BYTES, _MEMORY_BYTES))
             Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
-
-
-def environment_of(settings: Settings) -> dict[str, str]:
-    """The settings that were given, as variables of the environment."""
-    given = {name: getattr(settings, name) for name in settings.model_fields_set}
-    return {
-        f"GLAIM_{name.upper()}": value.get_secret_value() if isinstance(value, SecretStr) else str(value)
-        for name, value in given.items()
-        if value is not None
-    }

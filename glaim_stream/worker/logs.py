@@ -10,6 +10,7 @@ from typing import cast
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.errors import listed
 from glaim_stream.core.settings import Settings
+from glaim_stream.kafka import commit_interval_s
 from glaim_stream.worker.log_limit import LogLimit
 
 # What these log at info describes their insides: services that start and stop, and the assignment step by step.
@@ -71,7 +72,7 @@ def opening_lines(settings: Settings, catalogue: Catalogue, port: int, page: str
         + (f", sensor health to {settings.health_topic}" if settings.judges_health else ""),
         f"models: {models} of {settings.catalogue}; imputed by {used.get(settings.imputer, settings.imputer)}",
         f"delivery: {'exactly once, for readers of committed records' if once else 'at least once'}; commits every "
-        f"{settings.commit_interval_s:g} s",
+        f"{commit_interval_s(settings.kafka_extra):g} s",
         f"pages: {scheme}://{settings.metrics_host}:{port}/metrics and /health; log level {settings.log_level}",
         *([] if page is None else [f"page: {page} shows the groups while they are filled"]),
     ]

@@ -52,11 +52,8 @@ class KafkaRebuilder(Rebuilder):
             known = commit_from_metadata(commit.offset, commit.metadata)
             # What was published beyond the records that are rebuilt is not repeated.
             recall(known if commit.offset <= next_offset else replace(known, clock=()))
-        read_every_record(self._settings.max_unpacked_bytes)
-        consumer = AIOKafkaConsumer(
-            **consumer_options(self._settings),
-            auto_offset_reset="earliest",
-        )
+        read_every_record(self._settings.budget.unpacked_bytes)
+        consumer = AIOKafkaConsumer(**consumer_options(self._settings), auto_offset_reset="earliest")
         await consumer.start()
         try:
             consumer.assign([tp])

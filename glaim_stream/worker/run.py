@@ -17,7 +17,7 @@ from glaim_stream.operate.check import notable_topics
 from glaim_stream.page import page_of
 from glaim_stream.windows import history_ms
 from glaim_stream.worker.app import create_app
-from glaim_stream.worker.health import Health
+from glaim_stream.worker.health import SILENCE_S, Health
 from glaim_stream.worker.health_pages import serve_pages
 from glaim_stream.worker.logs import opening_lines, prepare_logging
 from glaim_stream.worker.prerequisites import wait_for_broker, wait_for_contracts
@@ -25,6 +25,9 @@ from glaim_stream.worker.stop_watch import StopWatch
 from glaim_stream.worker.unanswered import unanswered
 
 log = logging.getLogger(__name__)
+
+STOP_GRACE_S = 55.0  # after a signal or a failure; supervisors wait 5 s longer, so that the end is logged
+LOOP_SILENCE_S = SILENCE_S
 _app: faust.App | None = None
 
 
@@ -98,10 +101,10 @@ def quieten_garbage_collector() -> None:
 
 def _prepared(settings: Settings) -> faust.App:
     app: faust.App | None = None
-    watch = StopWatch(settings.stop_grace_s, unanswered=lambda: unanswered(app))
+    watch = StopWatch(STOP_GRACE_S, unanswered=lambda: unanswered(app))
     watch.start()
     try:
-        health = Health(silence_s=settings.loop_silence_s)
+        health = Health(silence_s=LOOP_SILENCE_S)
         catalogue = read_catalogue(settings.catalogue)
         page = page_of(settings)
         tls = None if (files := settings.metrics_tls_files) is None else watched_tls(METRICS, files)

@@ -84,7 +84,7 @@ class StopWatch:
         while True:
             left_s = None if end_s is None else max(0.0, end_s - time.monotonic())
             if not select.select([self._signals], [], [], left_s)[0]:
-                return self._end(f"did not stop in {self.grace_s:g} s (GLAIM_STOP_GRACE_S)", EXIT_UNFINISHED)
+                return self._end(f"did not stop in {self.grace_s:g} s", EXIT_UNFINISHED)
             received, now_s = self._signals.recv(4096), time.monotonic()
             if _DISMISSED in received:
                 return None

@@ -29,7 +29,7 @@ from faust.types import TP, Message
 from faust.types.tuples import ConsumerMessage
 from mode.utils.futures import notify
 
-from glaim_stream.kafka import ISOLATION_LEVEL, OffsetLedger, Record
+from glaim_stream.kafka import OffsetLedger, Record
 from glaim_stream.worker.batches import Batch, bounded
 from glaim_stream.worker.lost_offsets import Gaps
 
@@ -66,9 +66,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             pass
 
     def _create_worker_consumer(self, transport: driver.Transport) -> AIOKafkaConsumer:
-        consumer = super()._create_worker_consumer(transport)
-        consumer._isolation_level = ISOLATION_LEVEL  # read when the consumer starts
-        return consumer
+        return AIOKafkaConsumer(**transport.app.consumer_options)
 
     async def _fetch_records(
         self,
@@ -394,7 +392,15 @@ class Consumer(driver.Consumer):
             self.gaps.forget(tp.partition)
 
 
+class Producer(driver.Producer):
+    """Faust's producer, with the user's options."""
+
+    def _settings_default(self) -> Mapping[str, Any]:
+        return {**super()._settings_default(), **self.app.producer_extra}
+
+
 class Transport(driver.Transport):
-    """The Faust transport `glaim`: the one of aiokafka with our consumer."""
+    """The Faust transport `glaim`: the one of aiokafka with our consumer and producer."""
 
     Consumer = Consumer
+    Producer = Producer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from glaim_stream.core.settings import Settings
 from tests.chaos.harness import Scenario
 from tests.chaos.stream import CATALOGUE
 from tests.chaos.table import RESULTS
+from tests.constants import BREAKER_REST
 from tests.integration.worker_process import without_forms
 
 MakeScenario = Callable[..., Scenario]
@@ -37,7 +38,14 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def scenario(request: pytest.FixtureRequest, topic_prefix: str, tmp_path: Path, results: Path) -> MakeScenario:
     """A factory of scenarios: broker address, name of the fault, settings that differ from the defaults here."""
 
-    def make(kafka: str, fault: str, **changes: object) -> Scenario:
+    def make(
+        kafka: str,
+        fault: str,
+        *,
+        constants: Mapping[str, float] | None = None,
+        kafka_extra: Mapping[str, object] | None = None,
+        **changes: object,
+    ) -> Scenario:
         catalogue = tmp_path / "groups.yaml"
         catalogue.write_text(CATALOGUE)
         settings: dict[str, object] = {
@@ -45,16 +53,16 @@ def scenario(request: pytest.FixtureRequest, topic_prefix: str, tmp_path: Path, 
             "input_topic": topic_prefix + "in",
             "output_topic": topic_prefix + "out",
             "consumer_group": topic_prefix + "worker",
-            "session_timeout_s": 6,  # the broker's minimum, which frees a killed worker's partitions soon
             "catalogue": catalogue,
             "model_repository": tmp_path,
             "imputer": "interpolation",
             "delivery": DELIVERY,
-            "poll_records": 500,
-            "commit_interval_s": 0.2,
+            # The session timeout is the broker's minimum, which frees a killed worker's partitions soon.
+            "kafka_extra": {"session_timeout_ms": 6000, "auto_commit_interval_ms": 200, "max_poll_records": 500}
+            | dict(kafka_extra or {}),
         }
         family = request.path.stem.removeprefix("test_")
-        return Scenario(family, fault, Settings(**(settings | changes)), tmp_path, results)  # type: ignore[arg-type]
+        return Scenario(family, fault, Settings(**(settings | changes)), tmp_path, results, dict(constants or {}))  # type: ignore[arg-type]
 
     return make
 
@@ -63,7 +71,7 @@ def scenario(request: pytest.FixtureRequest, topic_prefix: str, tmp_path: Path, 
 def plant_scenario(scenario: MakeScenario, tmp_path: Path) -> MakeScenario:
     """The same factory with the plant's model on Triton, without its closed form; the wall clock closes steps."""
 
-    def make(kafka: str, fault: str, **changes: object) -> Scenario:
+    def make(kafka: str, fault: str, *, constants: Mapping[str, float] | None = None, **changes: object) -> Scenario:
         return scenario(
             kafka,
             fault,
@@ -72,8 +80,8 @@ def plant_scenario(scenario: MakeScenario, tmp_path: Path) -> MakeScenario:
                 "model_repository": without_forms(tmp_path),
                 "imputer": "triton",
                 "partitions": 2,
-                "poll_records": 20_000,
-                "breaker_rest_s": 1,
+                "kafka_extra": {"max_poll_records": 20_000},
+                "constants": {BREAKER_REST: 1} | dict(constants or {}),
             }
             | changes,
         )

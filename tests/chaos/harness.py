@@ -41,6 +41,7 @@ class Scenario:
     settings: Settings
     directory: Path
     results: Path
+    constants: dict[str, float] = field(default_factory=dict)  # of the workers; see tests.constants
     workers: list[WorkerProcess] = field(default_factory=list)
     restarts: int = 0
     sent: int = 0  # messages that all streams send in total
@@ -52,7 +53,7 @@ class Scenario:
         identity = {"instance_id": f"worker-{number}", "metrics_port": choose_port()}
         settings = self.settings.model_copy(update=identity | changes)
         ensure_topics(settings)
-        worker = WorkerProcess(settings, self.directory / f"worker-{number}.log")
+        worker = WorkerProcess(settings, self.directory / f"worker-{number}.log", constants=self.constants)
         self.workers.append(worker)
         return worker.start()
 

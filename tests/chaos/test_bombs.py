@@ -44,7 +44,7 @@ def test_records_that_would_fill_the_memory(kafka: LocalKafka | ExternalKafka, s
         kafka.bootstrap_servers,
         "Arrow that expands a million-fold, 40,000 new group names, gzip of 60 MB",
         partitions=1,
-        poll_records=20_000,
+        kafka_extra={"max_poll_records": 20_000},
     )
     good = messages(steps=60, seed=31, bad=False)
     arrow: Sent = [(b"g0", value, HEADERS) for value in bombs().values()]

@@ -46,7 +46,6 @@ def test_a_worker_paused_past_its_session_is_fenced(kafka: Kafka, scenario: Make
         kafka.bootstrap_servers,
         "exactly once: worker paused past its session, beside another",
         delivery="exactly_once",
-        session_timeout_s=6,
     )
     sent = messages(steps=200, seed=32)
     with run.streaming(sent, rate_per_s=500):

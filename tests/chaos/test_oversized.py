@@ -21,7 +21,9 @@ def test_output_larger_than_the_message_limit_is_split(
     kafka: LocalKafka | ExternalKafka, scenario: MakeScenario
 ) -> None:
     run = scenario(
-        kafka.bootstrap_servers, "output and dead letters larger than their topics' message limit", poll_records=20_000
+        kafka.bootstrap_servers,
+        "output and dead letters larger than their topics' message limit",
+        kafka_extra={"max_poll_records": 20_000},
     )
     admin = KafkaAdminClient(bootstrap_servers=run.settings.kafka)
     small = {"max.message.bytes": str(SMALL_BYTES)}

@@ -66,7 +66,9 @@ def test_a_named_worker_that_restarts_within_its_session_moves_no_partition(
     kafka: Kafka, scenario: MakeScenario
 ) -> None:
     run = scenario(
-        kafka.bootstrap_servers, "named worker killed, restarted within its session timeout", session_timeout_s=45
+        kafka.bootstrap_servers,
+        "named worker killed, restarted within its session timeout",
+        kafka_extra={"session_timeout_ms": 45_000},
     )
     sent = messages(steps=200, seed=10)
     with run.streaming(sent, rate_per_s=700):

@@ -18,6 +18,7 @@ from glaim_stream.feed import plant_source
 from tests.chaos.conftest import MakeScenario
 from tests.chaos.harness import wait_for
 from tests.chaos.stream import messages
+from tests.constants import STOP_GRACE
 from tests.integration.worker_process import WorkerProcess
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
@@ -62,8 +63,8 @@ def test_a_worker_whose_broker_is_gone_ends_within_its_grace(
         run = scenario(
             broker.bootstrap_servers,
             f"worker stopped (SIGTERM) while the broker is {gone.__name__}",
-            stop_grace_s=GRACE_S,
-            linger_ms=LINGER_MS,
+            constants={STOP_GRACE: GRACE_S},
+            kafka_extra={"linger_ms": LINGER_MS},
         )
         sent = messages(steps=150, seed=21)
         worker = run.worker()
@@ -74,7 +75,7 @@ def test_a_worker_whose_broker_is_gone_ends_within_its_grace(
                 status, seconds = ended(worker)
             assert status == 1
             assert GRACE_S <= seconds < GRACE_S + SLACK_S
-            assert run.count_in_logs("did not stop in 6 s (GLAIM_STOP_GRACE_S)") == 1
+            assert run.count_in_logs("did not stop in 6 s") == 1
             assert run.count_in_logs("Nothing is lost") == 1
             run.restart(worker)
             run.wait(total=len(sent))
@@ -87,8 +88,8 @@ def test_a_second_sigterm_ends_it_at_once(scenario: MakeScenario, tmp_path: Path
         run = scenario(
             broker.bootstrap_servers,
             "worker stopped twice while the broker is paused",
-            stop_grace_s=3600,
-            linger_ms=LINGER_MS,
+            constants={STOP_GRACE: 3600},
+            kafka_extra={"linger_ms": LINGER_MS},
         )
         sent = messages(steps=150, seed=22)
         worker = run.worker()
@@ -102,7 +103,7 @@ def test_a_second_sigterm_ends_it_at_once(scenario: MakeScenario, tmp_path: Path
                 assert worker.running, "the grace is an hour"
                 status, _ = ended(worker)
             assert status == 128 + signal.SIGTERM
-            run.restart(worker, stop_grace_s=GRACE_S)
+            run.restart(worker)
             run.wait(total=len(sent))
         run.stop()
         run.end(recompute=True)
@@ -117,7 +118,6 @@ def test_a_worker_whose_triton_hangs_ends_in_order(
         "worker stopped (SIGTERM) while Triton is paused",
         triton=disposable_triton.grpc_url,
         triton_deadline_s=2,
-        stop_grace_s=60,
     )
     source = plant_source(groups=4, days=1 / 24, seed=3)
     worker = run.worker()
@@ -140,7 +140,7 @@ def test_a_triton_that_hangs_longer_than_the_grace_does_not_hold_a_worker(
         "worker stopped (SIGTERM) while Triton is paused and its deadline is an hour",
         triton=disposable_triton.grpc_url,
         triton_deadline_s=3600,
-        stop_grace_s=GRACE_S,
+        constants={STOP_GRACE: GRACE_S},
     )
     source = plant_source(groups=4, days=3 / 24, seed=3)  # for 27 s, so that readings still arrive during the pause
     worker = run.worker()

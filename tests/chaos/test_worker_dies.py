@@ -66,7 +66,10 @@ def test_a_worker_killed_between_producing_and_committing_publishes_identical_ro
 ) -> None:
     run = scenario(kafka.bootstrap_servers, "worker killed between produce and commit", partitions=1)
     sent = messages(steps=100, seed=7)
-    worker = run.worker(commit_interval_s=3600)  # only the first commit happens: later output stays uncommitted
+    extra = run.settings.kafka_extra
+    worker = run.worker(
+        kafka_extra=extra | {"auto_commit_interval_ms": 3_600_000}
+    )  # only the first commit happens: later output stays uncommitted
     with run.streaming(sent, rate_per_s=2000):
         time.sleep(0)
     wait_for(lambda: sum(map(len, run.published())) > 100, "output", run.workers)
@@ -75,7 +78,7 @@ def test_a_worker_killed_between_producing_and_committing_publishes_identical_ro
         settled = found
         time.sleep(1)
     worker.kill()
-    run.restart(worker, commit_interval_s=0.2)
+    run.restart(worker, kafka_extra=extra)
     run.wait(total=len(sent))
     run.stop()
     repeated = run.end(recompute=True).counts["identical_duplicates"]
@@ -112,7 +115,7 @@ def test_a_worker_with_a_network_killed_repeatedly_publishes_every_column_as_bef
         triton_batch=32,
         triton_fixed_batch=True,
         partitions=1,
-        commit_interval_s=2,
+        kafka_extra={"auto_commit_interval_ms": 2000},
     )
     run.settings.catalogue.write_text(steady_plant())
     sent = plant_messages(steps=1000, groups=6, seed=5)

@@ -52,7 +52,7 @@ def test_settings_are_found_by_a_part_of_their_name() -> None:
     assert shown.startswith(
         "GLAIM_DELIVERY   [at_least_once, exactly_once; default: at_least_once]\n    exactly_once: "
     )
-    assert re.findall(r"^GLAIM_\w+", glaim("settings", "stop_grace"), re.MULTILINE) == ["GLAIM_STOP_GRACE_S"]
+    assert re.findall(r"^GLAIM_\w+", glaim("settings", "record_mb"), re.MULTILINE) == ["GLAIM_RECORD_MB"]
 
 
 def test_every_flag_that_the_page_names_exists() -> None:

@@ -33,6 +33,8 @@ from kafka.admin import NewTopic
 from kafka.consumer.fetcher import ConsumerRecord
 from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError
 
+from tests.constants import SCORE_LEAST, program
+
 FOLDER = Path(__file__).parent
 MODEL_REPOSITORY = FOLDER.parents[1] / "model_repo"
 CATALOGUE = FOLDER / "groups.yaml"
@@ -46,9 +48,9 @@ _TRITON_SETTINGS = {
     "triton_batch": 256,
     "triton_fixed_batch": True,
     "triton_deadline_s": 120,
-    "score_least": 2,
     "adaptive_intervals": False,
 }
+_CONSTANTS = {SCORE_LEAST: 2}
 _PREFIX = "glaim-"  # of the headers that the worker adds
 
 
@@ -82,6 +84,11 @@ def environment(**settings: object) -> dict[str, str]:
     bare = {name: value for name, value in os.environ.items() if not name.startswith("GLAIM_")}
     given = {"catalogue": CATALOGUE, "model_repository": MODEL_REPOSITORY, **settings}
     return bare | {f"GLAIM_{name.upper()}": str(value) for name, value in given.items()}
+
+
+def extra_of(poll_records: int) -> str:
+    """The option of the Kafka client for polls of this many records."""
+    return json.dumps({"max_poll_records": poll_records})
 
 
 def resolutions() -> dict[str, float]:
@@ -151,7 +158,7 @@ def frozen(name: str, imputer: str) -> Output:
 
 def replay_file(run: FileRun, imputer: str, folder: Path, *, triton: str | None = None) -> Output:
     """Replay one of the frozen files through `glaim-stream replay`."""
-    given = environment(imputer=imputer, poll_records=run.poll_records, **_imputer_settings(imputer, triton))
+    given = environment(imputer=imputer, kafka_extra=extra_of(run.poll_records), **_imputer_settings(imputer, triton))
     output = _replay(given, folder, str(inputs() / run.file), "--partitions", str(run.partitions))
     # Messages of a file carry the time of the replay.
     rejects = [{name: text for name, text in each.items() if name != "timestamp-ms"} for each in output.rejects]
@@ -185,7 +192,7 @@ def _replay(given: dict[str, str], folder: Path, *arguments: str) -> Output:
     rows, rejects, outages = (folder / name for name in ("rows.parquet", "rejects.jsonl", "outages.jsonl"))
     files = ["--out", str(rows), "--all-revisions", "--rejects", str(rejects), "--outages", str(outages)]
     done = subprocess.run(
-        [sys.executable, "-m", "glaim_stream", "replay", *arguments, *files],
+        [sys.executable, *program(_CONSTANTS), "replay", *arguments, *files],
         env=given, capture_output=True, text=True, check=False, timeout=_DEADLINE_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -243,12 +250,10 @@ class Topic:
             kafka=self.kafka,
             input_topic=names["in"],
             output_topic=names["out"],
-            dead_letter_topic=names["dlq"],
-            late_topic=names["late"],
-            outage_topic=names["outages"],
+            topic_names=json.dumps({"dead_letters": names["dlq"], "late": names["late"], "outages": names["outages"]}),
             consumer_group=self._consumer_group,
             imputer=self.imputer,
-            poll_records=700,
+            kafka_extra=extra_of(700),
             metrics_port=0,
             **_imputer_settings(self.imputer, self.triton),
         )
@@ -283,7 +288,7 @@ def _work(given: dict[str, str], kafka: str, group: str, topic: str, records: in
     admin = KafkaAdminClient(bootstrap_servers=kafka)
     with log.open("wb") as file:
         worker = subprocess.Popen(
-            [sys.executable, "-m", "glaim_stream", "worker"], env=given, stdout=file, stderr=subprocess.STDOUT
+            [sys.executable, *program(_CONSTANTS), "worker"], env=given, stdout=file, stderr=subprocess.STDOUT
         )
     try:
         end_s = time.monotonic() + _DEADLINE_S

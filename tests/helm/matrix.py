@@ -38,9 +38,8 @@ OUTSIDE: Values = {
 
 SECURED: Values = {
     "kafka": {
-        "deadLetterTopic": "unusable",
-        "lateTopic": "belated",
-        "outageTopic": "dark",
+        "topicNames": {"dead_letters": "unusable", "late": "belated", "outages": "dark"},
+        "extra": {"linger_ms": 20, "max_poll_records": 1_000_000, "compression_type": "lz4"},
         "qualityTopic": "imputation-quality",
         "healthTopic": "sensor-health",
         "maxMessageBytes": 10_000_000,
@@ -201,7 +200,6 @@ _CHANGES: dict[str, Values] = {
         "models": {
             "source": "claim",
             "trust": {
-                "requireManifest": True,
                 "key": "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3",
                 "operators": ["aten::fft_rfft"],
             },
@@ -251,7 +249,7 @@ _CHANGES: dict[str, Values] = {
         "kafka": {"qualityTopic": "imputation-quality"},
     },
     "the page": {
-        "page": {"enabled": True, "existingSecret": "page", "tokenKey": "viewers", "names": ["plant.example", "page"]},
+        "page": {"enabled": True, "existingSecret": "page", "tokenKey": "viewers"},
         "networkPolicy": {"pageFrom": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}]},
     },
     "settings of every object": {

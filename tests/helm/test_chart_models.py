@@ -194,11 +194,8 @@ def test_new_claim_is_filled_by_workers_and_read_by_triton(chart: Chart) -> None
 KEY = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
 
 
-@pytest.mark.parametrize("trust", [{"requireManifest": True}, {"key": KEY}])
-def test_triton_reads_checked_copies_of_a_claim_where_versions_must_show_something(
-    chart: Chart, trust: dict[str, Any]
-) -> None:
-    objects = chart.render(merged(MATRIX[VOLUME], {"models": {"trust": trust}}))
+def test_triton_reads_checked_copies_of_a_claim_where_versions_must_show_something(chart: Chart) -> None:
+    objects = chart.render(merged(MATRIX[VOLUME], {"models": {"trust": {"key": KEY}}}))
     pod = triton_pod(objects)
     fetch = ["glaim-stream", "models", "fetch", "/models/repository", "--to", "/checked/repository", "--mirror"]
     assert commands(pod)["check-models"] == fetch
@@ -213,9 +210,9 @@ def test_triton_reads_checked_copies_of_a_claim_where_versions_must_show_somethi
 
 
 def test_what_versions_must_show_reaches_every_container_that_checks(chart: Chart) -> None:
-    trust = {"requireManifest": True, "key": KEY, "operators": ["aten::lstm_cell", "aten::fft_rfft"]}
+    trust = {"key": KEY, "operators": ["aten::lstm_cell", "aten::fft_rfft"]}
     expected = {
-        "GLAIM_REQUIRE_MANIFEST": "true", "GLAIM_MANIFEST_KEY": KEY,
+        "GLAIM_MANIFEST_KEY": KEY,
         "GLAIM_MODEL_OPERATORS": "aten::lstm_cell,aten::fft_rfft",
     }  # fmt: skip
     objects = chart.render(merged(MATRIX[BUCKET], {"models": {"trust": trust}}))

@@ -214,14 +214,6 @@ def test_objective_that_no_burn_rate_can_reach_is_rejected(chart: Chart) -> None
     assert "modelShare" in message
 
 
-def test_workers_count_timely_rows_by_the_target(chart: Chart) -> None:
-    values = merged(SMALLEST, {"monitoring": {"objectives": {"timelinessTargetSeconds": 7}}})
-    assert (
-        environment(worker_pod(chart.render(values))["spec"]["containers"][0])["GLAIM_TIMELINESS_TARGET_S"]["value"]
-        == "7"
-    )
-
-
 def test_monitoring_is_rendered_if_the_operator_is_installed(chart: Chart) -> None:
     kinds = sorted(each["kind"] for each in monitoring_objects(chart.render(SMALLEST, OPERATOR)))
     assert kinds == ["ConfigMap", "PodMonitor", "PodMonitor", "PrometheusRule", "PrometheusRule"]

@@ -31,7 +31,8 @@ def test_readme_is_up_to_date(generated: str) -> None:
 
 def test_check_detects_an_outdated_readme(generated: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert chart_docs.main(["--check"]) == 0
-    for name in ("Chart.yaml", "values.yaml", "values.schema.json", "README.md.gotmpl"):
+    (tmp_path / "files").mkdir()
+    for name in ("Chart.yaml", "values.yaml", "values.schema.json", "files/gone.yaml", "README.md.gotmpl"):
         (tmp_path / name).write_text((CHART / name).read_text())
     (tmp_path / "README.md").write_text("old")
     monkeypatch.setattr(chart_docs, "CHART", tmp_path)

@@ -8,6 +8,8 @@ import pytest
 import yaml
 
 from deploy.cache import CHECKOUT
+from deploy.chart_schema import GONE
+from glaim_stream.core.gone_settings import gone_values
 from tests.helm.matrix import MATRIX, OUTSIDE, SMALLEST, Values, merged
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ BY_TLS: Values = {"metrics": {"tls": {"enabled": True, "existingSecret": "s"}}}
 IN_A_VOLUME = merged(TRAINED, {"models": {"source": "claim"}})
 
 CHART = CHECKOUT / "helm" / "glaim-stream"
+KEY = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
 
 
 @pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
@@ -44,7 +47,7 @@ def test_only_kafka_and_a_registry_are_required(chart: Chart) -> None:
     [
         ({"kafka": {"bootstrapServers": "kafka"}}, 'must be host:port, separated by commas, found "kafka"'),
         ({"kafka": {"sasl": {"enabled": True}}}, "kafka.sasl.existingSecret is required"),
-        ({"kafka": {"sessionTimeoutSeconds": 5}}, "kafka.sessionTimeoutSeconds is 5, below the least that a broker"),
+        ({"kafka": {"extra": {"session_timeout_ms": 5000}}}, "kafka.extra.session_timeout_ms is 5000, below the least"),
         ({"page": {"enabled": True}}, "page.existingSecret is required if page.enabled is true"),
         ({"page": {"existingSecret": "page"}}, "page.existingSecret is set but page.enabled is false"),
         ({"metrics": {"tls": {"enabled": True}}}, "metrics.tls.existingSecret is required if metrics.tls.enabled"),
@@ -75,8 +78,12 @@ def test_only_kafka_and_a_registry_are_required(chart: Chart) -> None:
             "triton.client.deadlineSeconds is 31 but triton.terminationGracePeriodSeconds is 40, of which 10 s",
         ),
         (
-            {"worker": {"terminationGracePeriodSeconds": 5}},
-            "triton.client.deadlineSeconds is 5 but worker.terminationGracePeriodSeconds is 5: a worker would be",
+            {"triton": {"client": {"deadlineSeconds": 55}, "terminationGracePeriodSeconds": 90}},
+            "triton.client.deadlineSeconds is 55 but a worker ends itself 55 s after SIGTERM",
+        ),
+        (
+            {"worker": {"terminationGracePeriodSeconds": 59}},
+            "worker.terminationGracePeriodSeconds is 59: set it to at least 60",
         ),
         ({"kafka": {"sasl": {"existingSecret": "s"}}}, "kafka.sasl.enabled is false"),
         ({"kafka": {"tls": {"existingSecret": "s"}}}, "kafka.tls.enabled is false"),
@@ -134,7 +141,7 @@ def test_only_kafka_and_a_registry_are_required(chart: Chart) -> None:
         (merged(OUTSIDE, {"models": {"contracts": None}}), "models.contracts is required if models.source is"),
         (merged(OUTSIDE, {"models": {"contracts": {"plant-pump": "[]"}}}), "contracts.plant-pump must be the content"),
         (merged(OUTSIDE, {"catalogue": {"inline": "models: [{name: o}]"}}), 'contains model "o", but models.contr'),
-        (merged(OUTSIDE, {"models": {"trust": {"requireManifest": True}}}), "contracts without manifests"),
+        (merged(OUTSIDE, {"models": {"trust": {"key": KEY}}}), "contracts without manifests"),
         (merged(OUTSIDE, {"worker": {"imputer": "local"}}), "provides no weights, which worker.imputer local"),
         ({"triton": {"address": "triton:8001"}}, "triton.address is set but triton.enabled is true"),
         ({"triton": {"enabled": False}}, "triton.address is required if triton.enabled is false"),
@@ -214,6 +221,25 @@ def test_schema_rejects_a_typo_and_names_it(chart: Chart, changes: Values, named
     assert named in chart.rejection(merged(SMALLEST, changes))
 
 
+def at(path: str, value: object) -> Values:
+    """Values with this one alone."""
+    for name in reversed(path.split(".")):
+        value = {name: value}
+    assert isinstance(value, dict)
+    return value
+
+
+def test_a_value_that_is_gone_is_refused_with_what_it_became(chart: Chart) -> None:
+    changes: Values = {}
+    for number, path in enumerate(gone_values(), 1):
+        changes = merged(changes, at(path, number))
+    found = chart.rejection(merged(SMALLEST, changes))
+    for path, became in gone_values().items():
+        assert f"- {path} is gone: {became}." in found
+    copied = merged(at("kafka.lateTopic", ""), {"page": {"enabled": True}})  # an empty default of the earlier chart
+    assert "is gone" not in chart.rejection(merged(SMALLEST, copied))
+
+
 def test_schema_lists_every_value_and_rejects_all_others() -> None:
     schema = yaml.safe_load((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -225,7 +251,9 @@ def test_schema_lists_every_value_and_rejects_all_others() -> None:
         if "properties" not in part:
             return
         assert part["additionalProperties"] is False, path
-        assert set(part["properties"]) - without_default <= set(values) or path.endswith("affinity"), path
+        gone = {name for name, each in part["properties"].items() if each.get("description", "").startswith(GONE)}
+        assert set(part["properties"]) - without_default - gone <= set(values) or path.endswith("affinity"), path
+        assert not gone & set(values), path
         assert set(values) <= set(part["properties"]), path
         for name, value in values.items():
             if isinstance(value, dict):

@@ -63,9 +63,7 @@ def test_every_setting_of_the_worker_has_a_value_in_the_chart(chart: Chart) -> N
     names |= set(variables_of(chart.render(MATRIX["the page"])))
     names |= set(variables_of(chart.render(MATRIX["closed forms with probes"])))
     names |= set(variables_of(chart.render(MATRIX["metrics by mutual TLS"])))
-    # Secrets are files in the chart.
-    secrets = {"GLAIM_SASL_PASSWORD", "GLAIM_PAGE_TOKEN"}
-    missing = {f"GLAIM_{field.upper()}" for field in Settings.model_fields} - names - secrets
+    missing = {f"GLAIM_{field.upper()}" for field in Settings.model_fields} - names
     assert not missing, "give it a value in values.yaml and a line in _environment.tpl"
 
 
@@ -84,15 +82,6 @@ def test_the_share_of_probes_follows_the_imputer_unless_it_is_given(
     assert from_pod(objects, monkeypatch).probed_share == share
 
 
-@pytest.mark.parametrize(("grace_s", "own_s"), [(60, 55), (30, 25), (5, 1)])
-def test_a_worker_ends_itself_before_the_kubelet_does(
-    grace_s: int, own_s: int, chart: Chart, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    graces = {"worker": {"terminationGracePeriodSeconds": grace_s}, "triton": {"client": {"deadlineSeconds": 4}}}
-    objects = chart.render(merged(SMALLEST, graces))
-    assert from_pod(objects, monkeypatch).stop_grace_s == own_s
-
-
 def test_defaults_equal_those_of_the_worker_with_two_documented_exceptions(
     chart: Chart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,7 +89,7 @@ def test_defaults_equal_those_of_the_worker_with_two_documented_exceptions(
     settings = from_pod(chart.render(SMALLEST), monkeypatch).model_dump()
     differing = {name for name in defaults if settings[name] != defaults[name]}
     given = {"kafka", "triton", "instance_id", "catalogue", "model_repository"}
-    assert differing - given == {"replication_factor", "session_timeout_s"}
+    assert differing - given == {"replication_factor", "kafka_extra"}
 
 
 def test_values_reach_the_worker(chart: Chart, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,18 +98,21 @@ def test_values_reach_the_worker(chart: Chart, monkeypatch: pytest.MonkeyPatch) 
     assert settings.kafka == "kafka-0:9092,kafka-1:9092"
     assert settings.max_message_bytes == 10_000_000
     assert settings.topics[2:5] == ("unusable", "belated", "dark")
+    assert settings.kafka_extra == {
+        "session_timeout_ms": 45_000, "linger_ms": 20, "max_poll_records": 1_000_000, "compression_type": "lz4",
+    }  # fmt: skip
     assert (settings.security_protocol, settings.sasl_mechanism) == ("SASL_SSL", "SCRAM-SHA-512")
     variables = variables_of(objects)
     assert variables["GLAIM_SASL_USERNAME"]["valueFrom"] == {"secretKeyRef": {"name": "kafka-login", "key": "username"}}
-    assert secret_of(objects, variables["GLAIM_SASL_PASSWORD_FILE"]["value"]) == ("kafka-login", "password")
+    assert secret_of(objects, variables["GLAIM_SASL_SECRET_FILE"]["value"]) == ("kafka-login", "password")
     assert variables["GLAIM_INSTANCE_ID"]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
 
 
 def test_the_page_needs_a_token_in_the_cluster(chart: Chart, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert from_pod(chart.render(SMALLEST), monkeypatch).page_port is None, "off by default"
+    assert from_pod(chart.render(SMALLEST), monkeypatch).page_address is None, "off by default"
     objects = chart.render(MATRIX["the page"])
     settings = from_pod(objects, monkeypatch)
-    assert (settings.page_port, settings.page_host, settings.page_names) == (9465, "0.0.0.0", "plant.example,page")
+    assert settings.page_address == ("0.0.0.0", 9465)
     assert secret_of(objects, str(settings.page_token_file)) == ("page", "viewers")
     ports = worker_pod(objects)["spec"]["containers"][0]["ports"]
     assert {"name": "page", "containerPort": 9465, "protocol": "TCP"} in ports
@@ -129,14 +121,14 @@ def test_the_page_needs_a_token_in_the_cluster(chart: Chart, monkeypatch: pytest
 def test_secrets_for_triton_and_a_token_for_kafka_are_files_of_the_worker(chart: Chart) -> None:
     objects = chart.render(ALL_SECURED_BY_TOKEN)
     variables = variables_of(objects)
-    assert variables["GLAIM_TRITON_TLS"]["value"] == "true"
+    assert variables["GLAIM_TRITON"]["value"].startswith("grpcs://")
     assert variables["GLAIM_TRITON_TOKEN_HEADER"]["value"] == "authorization"
     for name, secret in (
         ("GLAIM_TRITON_CA_FILE", ("triton-ca", "ca.crt")),
         ("GLAIM_TRITON_CERT_FILE", ("triton-worker", "tls.crt")),
         ("GLAIM_TRITON_KEY_FILE", ("triton-worker", "tls.key")),
         ("GLAIM_TRITON_TOKEN_FILE", ("triton-token", "token")),
-        ("GLAIM_SASL_TOKEN_FILE", ("kafka-login", "jwt")),
+        ("GLAIM_SASL_SECRET_FILE", ("kafka-login", "jwt")),
     ):
         assert secret_of(objects, variables[name]["value"]) == secret
     assert "GLAIM_SASL_USERNAME" not in variables

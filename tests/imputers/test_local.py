@@ -19,6 +19,7 @@ from glaim_stream.imputers.protocol import Windows
 from glaim_stream.imputers.simple import LastValue
 from glaim_stream.models import Contracts, open_store, rollback, seal
 from glaim_stream.output import Method
+from tests.models.signing import Signer
 from tests.support import contract, torchscript
 
 
@@ -142,14 +143,14 @@ def test_a_contract_beside_the_version_must_be_that_of_the_version(repository: P
         answers_one(repository)
 
 
-def test_a_version_without_a_manifest_is_loaded_unless_manifests_are_required(
+def test_a_version_without_a_manifest_is_loaded_unless_a_key_must_have_signed_it(
     repository: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers_one(repository)
     assert "m version 1 has no manifest" in caplog.text
     with pytest.raises(ModelError, match="m version 1 is refused: it has no manifest"):
         create_ladder(
-            Settings(imputer="local", model_repository=repository, require_manifest=True),
+            Settings(imputer="local", model_repository=repository, manifest_key=Signer().public),
             {"m": read_contract(repository / "m")},
         )
 

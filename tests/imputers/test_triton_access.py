@@ -110,7 +110,7 @@ async def test_a_certificate_that_is_refused_is_a_sentence(
 async def test_a_server_without_tls_is_a_sentence() -> None:
     async with served(ANSWER) as (address, _):
         rung = imputer(address, TritonAccess(WatchedTls("triton", TlsFiles())), deadline_s=1.0)
-        with pytest.raises(ImputerUnavailable, match="it does not use TLS, and GLAIM_TRITON_TLS is set"):
+        with pytest.raises(ImputerUnavailable, match="it does not use TLS, and GLAIM_TRITON begins with grpcs://"):
             await rung.impute(WINDOWS)
         await rung.close()
 
@@ -120,7 +120,7 @@ async def test_a_server_that_requires_tls_is_a_sentence() -> None:
         rung = imputer(address, TritonAccess(), deadline_s=1.0)
         with pytest.raises(ImputerUnavailable, match="it closes the connection, it may require TLS"):
             await rung.impute(WINDOWS)
-        with pytest.raises(ImputerUnavailable, match="it requires TLS, and GLAIM_TRITON_TLS is not set"):
+        with pytest.raises(ImputerUnavailable, match="it requires TLS, and GLAIM_TRITON does not begin with grpcs://"):
             await rung.check()
         await rung.close()
 
@@ -129,7 +129,7 @@ async def test_every_call_has_the_newest_token(tmp_path: Path) -> None:
     ca_file, token_file = tmp_path / "ca.crt", tmp_path / "token"
     ca_file.write_bytes(AUTHORITY.certificate_pem)
     token_file.write_text("first\n")
-    settings = read_settings(triton_tls=True, triton_ca_file=ca_file, triton_token_file=token_file)
+    settings = read_settings(triton="grpcs://localhost:8001", triton_ca_file=ca_file, triton_token_file=token_file)
     async with served(ANSWER, credentials=server_credentials(clients=None)) as (address, servicer):
         rung = imputer(address, triton_access(settings))
         await rung.impute(WINDOWS)

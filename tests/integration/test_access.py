@@ -130,7 +130,7 @@ def as_role(guarded: GuardedKafka, role: str, folder: Path, **more: object) -> S
     (folder / "password").write_text(PASSWORD)
     given: dict[str, object] = {
         "kafka": guarded.logins.address, "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN",
-        "sasl_username": role, "sasl_password_file": folder / "password", "catalogue": folder / "groups.yaml",
+        "sasl_username": role, "sasl_secret_file": folder / "password", "catalogue": folder / "groups.yaml",
         "model_repository": folder, "imputer": "interpolation",
     }  # fmt: skip
     return Settings(**(given | more))  # type: ignore[arg-type]
@@ -208,7 +208,7 @@ def test_a_worker_without_one_of_its_rules_is_told_which(
     admin.delete_acls([ACLFilter(rule.principal, "*", rule.operation, rule.permission_type, only)])
     wait_for_rules(admin, len(set(RULES)) - 1)
     try:
-        more = {"imputer": "triton", "page_port": 9465, **MORE_TOPICS}
+        more = {"imputer": "triton", "page": "9465", **MORE_TOPICS}
         worker = as_role(guarded, "glaim-worker", tmp_path, delivery="exactly_once", **more)
         done = call_command(worker, "check", "--only", "kafka")
         problems = [line for line in done.stdout.splitlines() if line.startswith(("failed", "warning"))]

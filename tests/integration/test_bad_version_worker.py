@@ -91,7 +91,7 @@ def test_every_hole_is_filled_by_a_good_version_while_a_bad_one_comes_and_goes(
             kafka.bootstrap_servers,
             topic_prefix,
             partitions=1,  # both models in every batch
-            commit_interval_s=0.2,
+            kafka_extra={"auto_commit_interval_ms": 200},
             triton=triton.grpc_url,
             triton_deadline_s=30,  # a slow machine is no failure of the model
             score_share=0,  # no blend: a value is made by the model or without it

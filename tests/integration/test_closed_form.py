@@ -142,7 +142,7 @@ def test_a_worker_without_triton_fills_by_the_closed_form_better_than_interpolat
 
 
 def test_with_probes_it_blends_by_recent_error_and_publishes_live_accuracy(filled: Filled, tmp_path: Path) -> None:
-    settings = filled.into("probed", score_share=0.05, score_least=8)
+    settings = filled.into("probed", score_share=0.05)
     settings = settings.model_copy(update={"quality_topic": settings.output_topic + "-quality"})
     rows = published(settings, tmp_path / "worker.log")
     methods = Counter(row["method"] for row in rows.values())

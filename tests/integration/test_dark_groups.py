@@ -34,7 +34,7 @@ def settings(
     catalogue = CATALOGUE.replace("STEP", str(step_s)).replace("IDLE", str(idle_timeout_s))
     return small_settings(
         kafka.bootstrap_servers, topic_prefix, tmp_path, catalogue,
-        instance_id="worker-0", session_timeout_s=6, commit_interval_s=0.1,
+        instance_id="worker-0", kafka_extra={"session_timeout_ms": 6000, "auto_commit_interval_ms": 100},
     )  # fmt: skip
 
 

@@ -159,7 +159,9 @@ def test_logins_that_are_refused_are_sentences(
     monkeypatch.setattr(topics, "_BOOTSTRAP_TIMEOUT_MS", 1_000)
     set_password(secured, "ada", "right")
     files = client_files(tmp_path / "files")
-    good, expired = tmp_path / "good", tmp_path / "expired"
+    good, expired, right, wrong = (tmp_path / name for name in ("good", "expired", "right", "wrong"))
+    right.write_text("right")
+    wrong.write_text("wrong")
     good.write_text(token("ada", lives_s=600))
     expired.write_text(token("ada", lives_s=-10))
     address = secured.logins.address
@@ -168,18 +170,23 @@ def test_logins_that_are_refused_are_sentences(
         return read_settings(kafka=address, **by_login(files, mechanism, **more))
 
     for accepted in (
-        settings("SCRAM-SHA-512", sasl_username="ada", sasl_password="right"),
-        settings("OAUTHBEARER", sasl_token_file=good),
+        settings("SCRAM-SHA-512", sasl_username="ada", sasl_secret_file=right),
+        settings("OAUTHBEARER", sasl_secret_file=good),
     ):
         with connected_admin(accepted) as admin:
             assert admin.describe_cluster()["brokers"]
+    without, absent = "GLAIM_SASL_SECRET_FILE: expected a file with the password or the token", tmp_path / "absent"
+    by_wrong = settings("SCRAM-SHA-512", sasl_username="ada", sasl_secret_file=wrong)
     for refused, sentence in (
-        (settings("SCRAM-SHA-512", sasl_username="ada", sasl_password="wrong"), "it refuses user ada by SCRAM-SHA-512"),
-        (settings("SCRAM-SHA-256", sasl_username="ada", sasl_password="right"), "it does not offer SCRAM-SHA-256"),
-        (settings("OAUTHBEARER", sasl_token_file=expired), f"it refuses the token by OAUTHBEARER: {expired} has"),
-        (settings("OAUTHBEARER"), "GLAIM_SASL_TOKEN_FILE: expected a file with a token"),
-        (settings("OAUTHBEARER", sasl_token_file=tmp_path / "no"), f"{tmp_path / 'no'}: expected a file with a secret"),
-        (settings("SCRAM-SHA-512", sasl_username="ada"), "GLAIM_SASL_PASSWORD_FILE: expected one of them, found none"),
+        (
+            by_wrong,
+            "it refuses user ada by SCRAM-SHA-512",
+        ),
+        (settings("SCRAM-SHA-256", sasl_username="ada", sasl_secret_file=right), "it does not offer SCRAM-SHA-256"),
+        (settings("OAUTHBEARER", sasl_secret_file=expired), f"it refuses the token by OAUTHBEARER: {expired} has"),
+        (settings("OAUTHBEARER"), without),
+        (settings("OAUTHBEARER", sasl_secret_file=absent), f"{absent}: expected a file with a secret"),
+        (settings("SCRAM-SHA-512", sasl_username="ada"), without),
     ):
         assert sentence in refusal(refused)
 
@@ -191,7 +198,7 @@ async def test_a_living_client_logs_in_with_a_changed_password(
     password.write_text("first\n")
     set_password(secured, "bob", "first")
     files = client_files(tmp_path / "files")
-    login = by_login(files, "SCRAM-SHA-512", sasl_username="bob", sasl_password_file=password)
+    login = by_login(files, "SCRAM-SHA-512", sasl_username="bob", sasl_secret_file=password)
 
     async def change(value: str, *, known: bool) -> None:
         password.write_text(value)
@@ -206,7 +213,7 @@ async def test_a_living_client_logs_in_with_a_changed_token(
 ) -> None:
     file = tmp_path / "token"
     file.write_text(token("bob", lives_s=600))
-    login = by_login(client_files(tmp_path / "files"), "OAUTHBEARER", sasl_token_file=file)
+    login = by_login(client_files(tmp_path / "files"), "OAUTHBEARER", sasl_secret_file=file)
 
     async def change(_: str, *, known: bool) -> None:
         file.write_text(token("bob", lives_s=600 if known else -10))

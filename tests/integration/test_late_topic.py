@@ -57,5 +57,5 @@ def test_late_readings_are_kept_with_their_lateness_and_audited(
     report = audit(settings)
     assert report.clean, report.problems
     assert report.dead_letters == {"too-late": 3, "out-of-limits": 1}
-    lost = audit(settings.model_copy(update={"late_topic": topic_prefix + "absent"}))
+    lost = audit(settings.model_copy(update={"topic_names": {"late": topic_prefix + "absent"}}))
     assert (lost.lost, lost.problems["missing_dead_letters"].count) == (3, 3)

@@ -20,6 +20,7 @@ from glaim_stream.core.settings import Settings
 from glaim_stream.kafka import ensure_topics
 from glaim_stream.output.quality.records import key_of
 from glaim_stream.windows import STRETCH
+from tests.constants import SCORE_LEAST
 from tests.integration.worker_process import WorkerProcess, plant_settings, wait_until_committed
 
 pytestmark = pytest.mark.timeout(600)
@@ -58,7 +59,7 @@ def readings() -> Sent:
 
 def settings_of(kafka: Kafka, prefix: str, **changes: object) -> Settings:
     settings = plant_settings(
-        kafka.bootstrap_servers, prefix, imputer="local", quality_topic=prefix + "quality", score_least=8, **changes
+        kafka.bootstrap_servers, prefix, imputer="local", quality_topic=prefix + "quality", **changes
     )
     ensure_topics(settings)
     return settings
@@ -121,7 +122,9 @@ def uninterrupted(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> dic
         prefix = f"quality-uninterrupted-{time.time_ns()}-"
         settings = settings_of(kafka, prefix, partitions=partitions)
         send(settings, readings())
-        with WorkerProcess(settings, tmp_path_factory.mktemp("uninterrupted") / "worker.log"):
+        with WorkerProcess(
+            settings, tmp_path_factory.mktemp("uninterrupted") / "worker.log", constants={SCORE_LEAST: 8}
+        ):
             wait_until_committed(settings, deadline_s=120)
         found[partitions] = list(read(settings))
         assert found[partitions], "other tests compare with these, which would hold for none too"
@@ -148,7 +151,7 @@ def test_after_kill_9_the_records_are_those_of_an_uninterrupted_worker(
 ) -> None:
     settings = settings_of(kafka, topic_prefix, partitions=1, delivery=delivery)
     sent = readings()
-    with WorkerProcess(settings, tmp_path / "worker.log") as worker:
+    with WorkerProcess(settings, tmp_path / "worker.log", constants={SCORE_LEAST: 8}) as worker:
         for share in (0.45, 0.7):
             send(settings, sent[: int(share * len(sent))] if share == 0.45 else sent[int(0.45 * len(sent)) :][:400])
             wait_until_committed(settings, additional=50)
@@ -170,13 +173,13 @@ def test_after_kill_9_the_records_are_those_of_an_uninterrupted_worker(
 def test_partitions_that_move_to_another_worker_keep_their_records(
     kafka: Kafka, topic_prefix: str, tmp_path: Path, uninterrupted: dict[int, list[Any]]
 ) -> None:
-    settings = settings_of(kafka, topic_prefix, partitions=2, session_timeout_s=6)
+    settings = settings_of(kafka, topic_prefix, partitions=2, kafka_extra={"session_timeout_ms": 6000})
     sent = readings()
     half = len(sent) // 2
-    with WorkerProcess(settings, tmp_path / "first.log") as first:
+    with WorkerProcess(settings, tmp_path / "first.log", constants={SCORE_LEAST: 8}) as first:
         send(settings, sent[:half])
         wait_until_committed(settings, deadline_s=120)
-        with WorkerProcess(settings, tmp_path / "second.log"):
+        with WorkerProcess(settings, tmp_path / "second.log", constants={SCORE_LEAST: 8}):
             send(settings, sent[half : half + 200])
             wait_until_committed(settings, deadline_s=120)
             first.kill()
@@ -202,7 +205,7 @@ def test_what_should_be_gone_gets_a_tombstone_and_the_topic_is_compacted(
         producer.send(settings.quality_topic, key=key, value=json.dumps(document).encode(), partition=0)
     producer.flush()
     sent = readings()
-    with WorkerProcess(settings, tmp_path / "worker.log"):
+    with WorkerProcess(settings, tmp_path / "worker.log", constants={SCORE_LEAST: 8}):
         send(settings, sent[:700])
         wait_until_committed(settings, deadline_s=120)
         send(settings, sent[700:])

@@ -60,7 +60,7 @@ def settings(
         output_topic=topic_prefix + "out",
         consumer_group=topic_prefix + "worker",
         partitions=2,
-        poll_records=400,
+        kafka_extra={"max_poll_records": 400},
         triton_deadline_s=60,
     )
 
@@ -195,7 +195,7 @@ def test_a_replay_without_a_fixed_batch_differs_by_at_most_one_resolution_step(
 ) -> None:
     send(settings, disordered(seed=4))
     output = work(settings, tmp_path)
-    other_batches = settings.model_copy(update={"poll_records": 1700, "triton_batch": 17})
+    other_batches = settings.model_copy(update={"kafka_extra": {"max_poll_records": 1700}, "triton_batch": 17})
     done = replay(other_batches, tmp_path / "whole.parquet")
     assert done.returncode == 0, done.stderr
     found = rows_of([pq.read_table(tmp_path / "whole.parquet")])

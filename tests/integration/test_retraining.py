@@ -124,7 +124,7 @@ def test_a_retrained_model_is_promoted_and_rolled_back_under_load(
         output_topic=topic_prefix + "out",
         consumer_group=topic_prefix + "worker",
         partitions=2,
-        commit_interval_s=0.2,
+        kafka_extra={"auto_commit_interval_ms": 200},
         triton_deadline_s=20,
         score_share=0,  # no blending, so every filled row is the model's
     )

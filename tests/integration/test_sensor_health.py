@@ -82,7 +82,8 @@ def test_faults_are_reported_once_and_a_killed_worker_reports_the_same(
     catalogue, repository = tmp_path / "groups.yaml", tmp_path / "models"
     settings = plant_settings(
         kafka.bootstrap_servers, topic_prefix, imputer="gaussian", partitions=1, delivery=delivery,
-        instance_id="worker-0", session_timeout_s=6, commit_interval_s=0.1, health_topic=topic_prefix + "health",
+        instance_id="worker-0", health_topic=topic_prefix + "health",
+        kafka_extra={"session_timeout_ms": 6000, "auto_commit_interval_ms": 100},
     )  # fmt: skip
     text = settings.catalogue.read_text()
     assert "idle_timeout_s: 5 " in text
@@ -131,7 +132,7 @@ def test_faults_are_reported_once_and_a_killed_worker_reports_the_same(
     # One that was never killed, over the same records:
     again = settings.model_copy(
         update={"consumer_group": topic_prefix + "second", "output_topic": topic_prefix + "out-2",
-                "health_topic": topic_prefix + "health-2", "outage_topic": topic_prefix + "outages-2"}
+                "health_topic": topic_prefix + "health-2", "topic_names": {"outages": topic_prefix + "outages-2"}}
     )  # fmt: skip
     ensure_topics(again)
     with WorkerProcess(again, tmp_path / "second.log") as worker:

@@ -70,16 +70,17 @@ def test_both_versions_are_scored_and_the_rows_are_those_of_a_worker_without_sco
     with LocalTriton(repository, control_mode="poll", poll_s=1) as triton:
         wait_until_served(triton.grpc_url, MODEL, FORMER, NEWEST)
 
-        def settings_of(name: str, *, shadow: bool) -> Settings:
+        def settings_of(name: str) -> Settings:
             return plant_settings(
-                kafka.bootstrap_servers, topic_prefix, partitions=1, commit_interval_s=0.2, triton=triton.grpc_url,
-                triton_deadline_s=30, metrics_host=LOOPBACK, metrics_port=choose_port(), shadow_scores=shadow,
+                kafka.bootstrap_servers, topic_prefix, partitions=1, triton=triton.grpc_url,
+                kafka_extra={"auto_commit_interval_ms": 200},
+                triton_deadline_s=30, metrics_host=LOOPBACK, metrics_port=choose_port(),
             ).model_copy(update={
                 "model_repository": repository, "output_topic": f"{topic_prefix}out-{name}",
                 "consumer_group": f"{topic_prefix}worker-{name}",
             })  # fmt: skip
 
-        settings, alone = settings_of("beside", shadow=True), settings_of("alone", shadow=False)
+        settings, alone = settings_of("beside"), settings_of("alone")
         ensure_topics(settings)
         ensure_topics(alone)
         url = f"http://{LOOPBACK}:{settings.metrics_port}/metrics"

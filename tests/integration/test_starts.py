@@ -52,8 +52,8 @@ START_MS = 1_700_000_000_000 // 60_000 * 60_000
 
 def starting(kafka: str, prefix: str, directory: Path, **changes: object) -> Settings:
     return small_settings(
-        kafka, prefix, directory, CATALOGUE, metrics_host=LOOPBACK, metrics_port=choose_port(), commit_interval_s=0.2,
-        **changes,
+        kafka, prefix, directory, CATALOGUE, metrics_host=LOOPBACK, metrics_port=choose_port(),
+        kafka_extra={"auto_commit_interval_ms": 200}, **changes,
     )  # fmt: skip
 
 

@@ -35,8 +35,8 @@ def files_of(pair: Pair, authority: Pair) -> dict[str, bytes]:
 
 
 def imputer(triton: LocalTriton, **access: object) -> TritonImputer:
-    settings = read_settings(triton=triton.grpc_url, triton_tls=True, **access)
-    return TritonImputer(settings.triton, {"tiny": CONTRACT}, deadline_s=5, access=triton_access(settings))
+    settings = read_settings(triton=f"grpcs://{triton.grpc_url}", **access)
+    return TritonImputer(settings.triton_address, {"tiny": CONTRACT}, deadline_s=5, access=triton_access(settings))
 
 
 @pytest.mark.slow  # quicker: tests/core/test_tls.py

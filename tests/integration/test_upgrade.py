@@ -17,6 +17,7 @@ from glaim_stream.feed import hide, plant_source, produce
 from glaim_stream.kafka import ensure_topics
 from glaim_stream.operate.audit import audit
 from glaim_stream.output import newest_revisions, read_rows
+from tests.constants import BREAKER_REST
 from tests.integration.worker_process import WorkerProcess, plant_settings, wait_until_committed, without_forms
 
 STEP_MS = 60_000
@@ -34,10 +35,9 @@ def test_finals_of_an_outage_of_triton_are_made_again(
             kafka.bootstrap_servers,
             topic_prefix,
             partitions=2,
-            commit_interval_s=0.2,
+            kafka_extra={"auto_commit_interval_ms": 200},
             triton=triton.grpc_url,
             triton_deadline_s=2,
-            breaker_rest_s=0.5,
         ).model_copy(update={"model_repository": without_forms(tmp_path)})
         ensure_topics(settings)
         whole = plant_source(groups=4, days=160 / 1440, seed=3)
@@ -45,7 +45,7 @@ def test_finals_of_an_outage_of_triton_are_made_again(
         start_ms = int(source.time_ms[0])
         # down for the finals of some 20 steps; then small portions, because each batch upgrades what waited before it
         edges = [0, 80, 100, *range(110, 160, 10), 160]
-        with WorkerProcess(settings, tmp_path / "worker.log") as worker:
+        with WorkerProcess(settings, tmp_path / "worker.log", constants={BREAKER_REST: 0.5}) as worker:
             sent = 0
             for first, until in pairwise(edges):
                 if first == 80:

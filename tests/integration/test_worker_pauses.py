@@ -15,22 +15,10 @@ from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.feed import plant_source, produce
 from glaim_stream.kafka import ensure_topics
 from glaim_stream.operate.audit import audit
+from tests.constants import BATCHES_IN_FLIGHT, program
 from tests.integration.worker_process import environment_of, plant_settings, wait_until_committed
 
-POLL_INTERVAL_S = 3.0  # with Faust's default, the pause would have to last 1000 s
-
-WORKER_WITH_SHORT_POLL_INTERVAL = f"""
-from glaim_stream.worker import run as worker
-from glaim_stream.core.settings import read_settings
-
-built = worker.create_app
-def create_app(*given):
-    app = built(*given)
-    app.conf.broker_max_poll_interval = {POLL_INTERVAL_S}
-    return app
-worker.create_app = create_app
-worker.run(read_settings())
-"""
+POLL_INTERVAL_S = 3.0  # with the default, the pause would have to last 1000 s
 
 
 @pytest.mark.slow  # quicker: the retries in tests/kafka/test_publish.py
@@ -42,10 +30,12 @@ def test_a_topic_that_rejects_every_row_pauses_the_worker_and_loses_nothing(
         topic_prefix,
         imputer="interpolation",
         partitions=2,
-        poll_records=200,
-        batches_in_flight=1,
-        commit_interval_s=0.2,
-        session_timeout_s=6,
+        kafka_extra={
+            "session_timeout_ms": 6000,
+            "auto_commit_interval_ms": 200,
+            "max_poll_records": 200,
+            "max_poll_interval_ms": int(POLL_INTERVAL_S * 1000),
+        },
         metrics_port=0,
     )
     ensure_topics(settings)
@@ -53,7 +43,7 @@ def test_a_topic_that_rejects_every_row_pauses_the_worker_and_loses_nothing(
     log = tmp_path / "worker.log"
     with log.open("wb") as output:
         worker = subprocess.Popen(
-            [sys.executable, "-c", WORKER_WITH_SHORT_POLL_INTERVAL],
+            [sys.executable, *program({BATCHES_IN_FLIGHT: 1}), "worker"],
             env=environment_of(settings),
             stdout=output,
             stderr=subprocess.STDOUT,

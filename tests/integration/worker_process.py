@@ -26,6 +26,7 @@ from deploy.cache import CHECKOUT
 from glaim_stream.core.contract import FORM_FILE
 from glaim_stream.core.settings import Settings
 from tests.command_line import call
+from tests.constants import program as program_with
 
 
 def plant_settings(kafka: str, prefix: str, **changes: object) -> Settings:
@@ -65,8 +66,7 @@ def small_settings(kafka: str, prefix: str, directory: Path, catalogue: str, **c
 
 def environment_of(settings: Settings) -> dict[str, str]:
     """This process's environment plus the settings as an operator would give them."""
-    given = settings.model_dump(exclude_defaults=True)
-    return os.environ | {f"GLAIM_{name.upper()}": str(value) for name, value in given.items()}
+    return os.environ | settings.environment
 
 
 def run_command(settings: Settings, *arguments: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
@@ -93,12 +93,14 @@ class WorkerProcess:
         self,
         settings: Settings,
         log: Path,
-        program: Sequence[str] = ("-m", "glaim_stream", "worker"),
+        program: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        constants: Mapping[str, float] | None = None,
     ) -> None:
         self.settings = settings
         self.environment = environment or {}  # beside the settings
-        self.program = program  # arguments of the interpreter
+        self.constants = dict(constants or {})  # see tests.constants
+        self.program = program  # arguments of the interpreter; by default those of a worker
         self.log = log
         self.starts = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -108,7 +110,7 @@ class WorkerProcess:
         environment = {"GLAIM_METRICS_PORT": "0"} | environment_of(self.settings) | dict(self.environment)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, *self.program],
+                [sys.executable, *(self.program or [*program_with(self.constants), "worker"])],
                 env=environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -10,12 +10,32 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient
 
 from glaim_stream.core.errors import SettingsError
-from glaim_stream.core.settings import read_settings
-from glaim_stream.kafka.connection import kafka_options
+from glaim_stream.core.settings import Settings, read_settings
+from glaim_stream.kafka.connection import (
+    admin_options,
+    blocking_options,
+    commit_interval_s,
+    consumer_options,
+    kafka_options,
+    poll_records,
+    producer_options,
+)
 from glaim_stream.worker.faust_connection import faust_credentials
 from tests.certificates import signed
+
+EXTRA: dict[str, bool | int | float | str] = {
+    "session_timeout_ms": 12_000,
+    "max_poll_records": 123,
+    "auto_commit_interval_ms": 250,
+    "fetch_min_bytes": 77,
+    "metadata_max_age_ms": 9_000,
+    "client_id": "plant",
+    "linger_ms": 17,
+    "compression_type": "gzip",
+}
 
 
 @pytest.fixture
@@ -97,3 +117,17 @@ def test_unusable_files_are_named(files: dict[str, Path], tmp_path: Path) -> Non
             kafka_options(settings)
         assert str(cert_file) in str(error.value)
         assert found.lower() in str(error.value).lower()
+
+
+async def test_every_other_client_takes_those_that_it_knows() -> None:
+    settings = Settings(kafka_extra=EXTRA)
+    for options, known in (
+        (admin_options(settings), {"metadata_max_age_ms", "client_id"}),
+        (blocking_options(settings), {"metadata_max_age_ms", "client_id"}),
+        (consumer_options(settings), set(EXTRA) - {"linger_ms", "compression_type"}),
+        (producer_options(settings), {"metadata_max_age_ms", "client_id", "linger_ms", "compression_type"}),
+    ):
+        assert set(EXTRA) & options.keys() == known
+        assert all(options[name] == EXTRA[name] for name in known)
+    assert (poll_records(EXTRA), commit_interval_s(EXTRA)) == (123, 0.25)
+    assert AIOKafkaAdminClient(**admin_options(settings))._client._client_id == "plant"

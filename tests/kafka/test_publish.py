@@ -23,7 +23,7 @@ from glaim_stream.output import Announcement, Message, Origin, Output, read_rows
 from glaim_stream.pipeline import Pipeline
 from tests.support import catalogue, header, json_record
 
-SETTINGS = Settings(output_topic="rows", late_topic="late", outage_topic="outages", imputer="interpolation")
+SETTINGS = Settings(output_topic="rows", topic_names={"late": "late", "outages": "outages"}, imputer="interpolation")
 ORIGIN = Origin(17, 1_700_000_000_000)
 
 

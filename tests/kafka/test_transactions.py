@@ -30,7 +30,9 @@ from glaim_stream.kafka.transactions import TransactionalPublisher
 from glaim_stream.output import Message, Origin, Output, read_rows
 from tests.support import header, rows_message, until
 
-SETTINGS = Settings(output_topic="rows", consumer_group="w", input_topic="in", transaction_timeout_s=45)
+SETTINGS = Settings(
+    output_topic="rows", consumer_group="w", input_topic="in", kafka_extra={"transaction_timeout_ms": 45_000}
+)
 NAMES = [f"{number:03}" + "g" * 200 for number in range(64)]  # of groups
 
 

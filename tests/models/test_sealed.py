@@ -400,8 +400,12 @@ def test_the_command_seals_lists_and_refuses(repository: Path, monkeypatch: pyte
     assert sealed.output.splitlines() == [
         "m: the manifest of version 1 lists 6 files", "m: the manifest of version 2 lists 6 files",
     ]  # fmt: skip
-    monkeypatch.setenv("GLAIM_REQUIRE_MANIFEST", "true")
-    assert runner.invoke(app, ["models", "list", str(repository)]).exit_code == 0
+    signer = Signer()
+    monkeypatch.setenv("GLAIM_MANIFEST_KEY", signer.public)
+    for file in repository.glob("*/*/manifest.json"):
+        file.with_name("manifest.json.minisig").write_bytes(signer.sign(file.read_bytes()))
+    listed = runner.invoke(app, ["models", "list", str(repository)])
+    assert listed.exit_code == 0, listed.output
     (repository / "m" / "1" / "manifest.json").unlink()
     assert runner.invoke(app, ["models", "list", str(repository)]).exit_code == 1
     assert runner.invoke(app, ["models", "seal", str(repository), "--model", "x"]).exit_code != 0

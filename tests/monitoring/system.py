@@ -24,6 +24,7 @@ from deploy.prometheus import LocalAlertmanager, LocalPrometheus
 from deploy.triton import LocalTriton
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka import ensure_topics
+from tests.constants import BREAKER_REST
 from tests.integration.worker_process import WorkerProcess, environment_of, plant_settings, without_forms
 from tests.rules_file import rules_file
 
@@ -178,7 +179,6 @@ def running_system(kafka: str, prefix: str, directory: Path) -> Iterator[System]
             partitions=2,
             triton=triton.grpc_url,
             triton_deadline_s=1,
-            breaker_rest_s=0.5,
             quality_topic=prefix + "quality",
             instance_id="worker-0",  # a static member gets its partitions back at once after a restart
             metrics_port=choose_port(),
@@ -186,7 +186,7 @@ def running_system(kafka: str, prefix: str, directory: Path) -> Iterator[System]
         )
         settings = settings.model_copy(update={"model_repository": without_forms(directory)})
         ensure_topics(settings)
-        worker = parts.enter_context(WorkerProcess(settings, directory / "worker.log"))
+        worker = parts.enter_context(WorkerProcess(settings, directory / "worker.log", constants={BREAKER_REST: 0.5}))
         feed = subprocess.Popen(
             [sys.executable, "-m", "glaim_stream", "produce", "--plant", "--groups", "6", "--days", "2",
              "--drop", "0.2", "--speed", "120"],

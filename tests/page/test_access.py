@@ -15,11 +15,23 @@ TOKEN = "0123456789abcdef-token"
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "localhost:9465", "127.0.0.1", "127.0.0.1:80", "[::1]:9465", "10.0.0.7:9465", "LOCALHOST:1",
-             "plant.example", "Plant.Example.:443"]
+    "host", ["localhost", "localhost:9465", "127.0.0.1", "127.0.0.1:80", "[::1]:9465", "10.0.0.7:9465", "LOCALHOST:1"]
 )  # fmt: skip
-def test_addresses_localhost_and_configured_names_are_known(host: str) -> None:
-    assert Access(None, ["plant.example", " "]).knows_host(host)
+def test_addresses_and_localhost_are_known(host: str) -> None:
+    assert Access(None).knows_host(host)
+    assert Access(TOKEN).knows_host(host)
+
+
+@pytest.mark.parametrize("host", ["plant.example", "Plant.Example.:443"])
+def test_any_name_is_known_where_a_token_keeps_strangers_out(host: str) -> None:
+    assert Access(TOKEN).knows_host(host)
+    assert not Access(None).knows_host(host)
+    assert not Access(TOKEN).may_look({"Host": host}, "c")
+
+
+@pytest.mark.parametrize("host", [None, "", ":80", "[::1", "[::1]evil", "localhost:80:90", "localhost:x"])
+def test_a_malformed_name_is_refused_with_a_token_too(host: str | None) -> None:
+    assert not Access(TOKEN).knows_host(host)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +39,7 @@ def test_addresses_localhost_and_configured_names_are_known(host: str) -> None:
              "[::1", "[::1]evil", "localhost:80:90", "localhost:x", "plant.example@evil.example"]
 )  # fmt: skip
 def test_other_names_are_refused(host: str | None) -> None:
-    assert not Access(None, ["plant.example"]).knows_host(host)
+    assert not Access(None).knows_host(host)
 
 
 def own(**headers: str) -> dict[str, str | None]:

@@ -93,7 +93,7 @@ async def paged_worker(
         forms, asyncio.get_running_loop(), faults=faults,
     )  # fmt: skip
     board = Board(sources)
-    server = PageServer(board, Access(token, ["plant.example"]), "127.0.0.1", 0, stream_s=stream_s)
+    server = PageServer(board, Access(token), "127.0.0.1", 0, stream_s=stream_s)
     if board_runs:
         board.start()
     server.start()

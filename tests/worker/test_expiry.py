@@ -25,7 +25,7 @@ def test_the_ends_of_all_files_are_shown_and_follow_them(tmp_path: Path) -> None
     authorities.write_bytes(AUTHORITY.certificate_pem)
     settings = read_settings(
         security_protocol="SSL", ssl_ca_file=authorities, ssl_cert_file=certificate, ssl_key_file=key,
-        triton_tls=True, triton_ca_file=authorities,
+        triton="grpcs://triton:8001", triton_ca_file=authorities,
         metrics_tls_cert=certificate, metrics_tls_key=key, metrics_tls_client_ca=authorities,
     )  # fmt: skip
     show_expiry(settings)

@@ -142,6 +142,7 @@ def overridden(ours: type, theirs: type) -> Iterator[str]:
             driver.AIOKafkaConsumerThread,
             {"_commit", "_create_worker_consumer", "_fetch_records", "seek_to_committed"},
         ),
+        (transport.Producer, driver.Producer, {"_settings_default"}),
         (batches.BatchSchema, faust.Schema, {"compile"}),
     ],
 )  # fmt: skip
@@ -157,6 +158,7 @@ def test_every_override_has_a_base_method_with_the_same_parameters(
 
 def test_faust_loads_the_transport_and_its_consumer() -> None:
     assert transport.Transport.Consumer is transport.Consumer
+    assert transport.Transport.Producer is transport.Producer
     assert issubclass(transport.Consumer, driver.Transport.Consumer)
     app = faust.App("pinned", broker="glaim://nowhere:1", store="memory://")
     assert isinstance(app.transport, transport.Transport)

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 from prometheus_client import REGISTRY
-from pydantic import SecretStr
 
 from glaim_stream.core.settings import Settings
 from glaim_stream.worker import live_learning
-from glaim_stream.worker.live_learning import HOUR_S, Schedule, environment_of, learn_live
+from glaim_stream.worker.live_learning import HOUR_S, Schedule, learn_live
 from tests.support import catalogue
 
 RULES = catalogue(window=10, max_gap=4, revise_after=2, step_s=60, learn=True)
@@ -50,14 +49,6 @@ def test_failures_are_repeated_at_growing_distances() -> None:
     schedule.learned(MODEL, 7, 0, now_s)
     schedule.failed(now_s)
     assert schedule.earliest_s == now_s + 60
-
-
-def test_the_process_gets_every_setting_and_the_password() -> None:
-    given = Settings(kafka="k:1", ssl_ca_file=Path("/ca.pem"), sasl_password=SecretStr("hidden"), triton_tls=True)
-    found = environment_of(given)
-    assert found["GLAIM_SASL_PASSWORD"] == "hidden"
-    again = Settings(**{name.removeprefix("GLAIM_").lower(): value for name, value in found.items()})  # type: ignore[arg-type]
-    assert again == given
 
 
 def program(body: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:

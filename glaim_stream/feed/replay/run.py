@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from glaim_stream.build import ServedRung, closed_forms_of, create_pipeline
+from glaim_stream.core.budget import BATCHES_IN_FLIGHT
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.settings import Settings
 from glaim_stream.feed.replay.files import Dealer, Messages
 from glaim_stream.feed.replay.partition import Counts, PartitionReplay
 from glaim_stream.feed.replay.sinks import FileSink, OutageFile, Recorded, RejectFile, topic_sink
-from glaim_stream.kafka import Range, ensure_topic, read_range, reader
+from glaim_stream.kafka import Range, ensure_topic, poll_records, read_range, reader
 from glaim_stream.output import Publisher, RowFile
 
 Progress = Callable[[int, int], object]  # records so far, records in all
@@ -67,7 +68,7 @@ async def replay_messages(
     async with _running(settings, target, partitions) as (open_partition, report):
         dealer = Dealer(partitions, time.time_ns() // 1_000_000)
         replays: dict[int, PartitionReplay] = {}
-        for partition, records, taken in dealer.deal(messages, settings.poll_records):
+        for partition, records, taken in dealer.deal(messages, poll_records(settings.kafka_extra)):
             if partition not in replays:
                 replays[partition] = open_partition(partition)
             await replays[partition].take(records)
@@ -104,7 +105,7 @@ async def replay_ranges(
         for warm, part in ranges:
             each = open_partition(part.partition)
             for some, publish in ((warm, False), (part, True)):
-                async for records in read_range(consumer, some, most=settings.poll_records):
+                async for records in read_range(consumer, some):
                     await each.take(records, publish=publish)
                     done += len(records)
                     on_progress(done, total)
@@ -152,7 +153,7 @@ async def _running(
                 report.counts,
                 topic=settings.input_topic,
                 partition=number,
-                in_flight=settings.batches_in_flight,
+                in_flight=BATCHES_IN_FLIGHT,
             )
             stack.push_async_callback(replay.close)
             return replay

@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaProducer
 
 from glaim_stream.core.settings import Settings
 from glaim_stream.decode import HEADER_PREFIX, DeadLetter
-from glaim_stream.kafka import Headers, KafkaPublisher, Send, kafka_options, send_errors
+from glaim_stream.kafka import LINGER_MS, Headers, KafkaPublisher, Send, producer_options, send_errors
 from glaim_stream.output import Announcement, Output, Publisher, RowFile, read_rows, without_dictionaries
 
 
@@ -124,11 +124,5 @@ def producer_send(producer: AIOKafkaProducer) -> Send:
 @asynccontextmanager
 async def topic_sink(settings: Settings) -> AsyncIterator[KafkaPublisher]:
     """A publisher of rows to `settings.output_topic`, in messages like the worker's."""
-    async with AIOKafkaProducer(
-        **kafka_options(settings),
-        acks="all",
-        enable_idempotence=True,
-        linger_ms=settings.linger_ms,
-        max_request_size=settings.max_message_bytes,
-    ) as producer:
+    async with AIOKafkaProducer(**({"linger_ms": LINGER_MS} | producer_options(settings))) as producer:
         yield KafkaPublisher(producer_send(producer), settings)

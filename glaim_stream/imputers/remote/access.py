@@ -34,7 +34,7 @@ _MEANINGS = (
         r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|self.signed",
         "no authority of GLAIM_TRITON_CA_FILE has signed its certificate",
     ),
-    (r"WRONG_VERSION_NUMBER", "it does not use TLS, and GLAIM_TRITON_TLS is set"),
+    (r"WRONG_VERSION_NUMBER", "it does not use TLS, and GLAIM_TRITON begins with grpcs://"),
     (r"[Pp]rotocol is restricted|UNAUTHENTICATED|PERMISSION_DENIED", _REFUSAL),
 )
 
@@ -80,7 +80,7 @@ class TritonAccess:
         if self.tls is None and _CLOSED in str(error) and _ONE_HOST.fullmatch(url):
             host, _, port = url.rpartition(":")
             if await asyncio.to_thread(speaks_tls, host.strip("[]"), int(port)):
-                return f"it requires TLS, and GLAIM_TRITON_TLS is not set ({error})"
+                return f"it requires TLS, and GLAIM_TRITON does not begin with grpcs:// ({error})"
         return self.explained(error)
 
     def _meaning(self, error: InferenceServerException) -> str | None:

@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaError
 from glaim_stream.core.errors import SettingsError, unknown_name
 from glaim_stream.core.settings import Settings
 from glaim_stream.decode import Decoded, Decoder
-from glaim_stream.kafka import Loss, Range, kafka_options, no_topic, read_losses, read_range, rebuild_from_metadata
+from glaim_stream.kafka import Loss, Range, admin_options, no_topic, read_losses, read_range, rebuild_from_metadata
 from glaim_stream.operate.audit.commits import Commit
 from glaim_stream.operate.audit.letters import LetterFile
 from glaim_stream.operate.audit.model_columns import ModelColumns
@@ -204,7 +204,7 @@ class TopicReader:
 @asynccontextmanager
 async def admin_client(settings: Settings) -> AsyncIterator[AIOKafkaAdminClient]:
     """A started admin client."""
-    admin = AIOKafkaAdminClient(**kafka_options(settings))
+    admin = AIOKafkaAdminClient(**admin_options(settings))
     await admin.start()
     try:
         yield admin

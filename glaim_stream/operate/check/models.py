@@ -106,7 +106,7 @@ def _contract(settings: Settings, model: Model) -> Contract:
 def _rung(settings: Settings, contracts: Contracts) -> Rung:
     if settings.imputer == "triton":
         return TritonImputer(
-            settings.triton,
+            settings.triton_address,
             contracts,
             deadline_s=settings.triton_deadline_s,
             fixed_batch=settings.fixed_batch,

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from glaim_stream.core.budget import DEFAULT
+from glaim_stream.core.budget import BATCHES_IN_FLIGHT, DEFAULT
 from glaim_stream.windows import FEWEST_WINDOWS, MOST_COPIES, MOST_WINDOWS, history_steps
 
 Shape = Literal["single", "batch", "arrow"]
@@ -31,7 +31,7 @@ WINDOW_CELL_BYTES = 9  # a value of 64 bits and whether it was observed
 ROW_BYTES = 64  # of the columns of a closed step
 SLICE_COPIES = 2  # the windows of a slice, and the imputer's stack of them
 DECODED_READING_BYTES = 400  # at most, while a batch is decoded and put into windows
-WAITING_SLICES = 3  # beside batches_in_flight: one is made, one handed over, one published
+WAITING_SLICES = 3  # beside BATCHES_IN_FLIGHT: one is made, one handed over, one published
 
 WINDOW, REVISE_AFTER = 96, 8  # steps, the catalogue's defaults
 EMITTED = REVISE_AFTER + 1  # newest steps that a model fills
@@ -143,18 +143,17 @@ def size(load: Load) -> Sizing:
     )
 
 
-def _burst_bytes(load: Load, groups: int, partitions: int, batches_in_flight: int = 4) -> float:
+def _burst_bytes(load: Load, groups: int, partitions: int) -> float:
     """Memory that the default limits allow beside the windows: of decoding, and of slices that wait.
 
     Args:
         load: of the installation.
         groups: of a partition.
         partitions: of a worker; after a silence all of them may close a window of steps at once.
-        batches_in_flight: of a partition.
     """
     decoding = DEFAULT.batch_bytes + DEFAULT.batch_readings * DECODED_READING_BYTES
     step = groups * load.sensors * (WINDOW * WINDOW_CELL_BYTES + ROW_BYTES)
-    waiting = min((batches_in_flight + WAITING_SLICES) * max(DEFAULT.slice_bytes, step), WINDOW * step)
+    waiting = min((BATCHES_IN_FLIGHT + WAITING_SLICES) * max(DEFAULT.slice_bytes, step), WINDOW * step)
     return decoding + SLICE_COPIES * partitions * waiting
 
 

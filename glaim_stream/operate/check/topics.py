@@ -87,7 +87,7 @@ def _topic(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts,
         return
     is_input = name == settings.input_topic
     yield from _access(subject, facts, name, _needed(settings, name))
-    shown = name == settings.health_topic and settings.page_port is not None
+    shown = name == settings.health_topic and settings.page_address is not None
     if shown and facts.operations is not None and "READ" not in facts.operations:
         yield warning(
             subject,

@@ -29,7 +29,7 @@ from kafka.protocol.producer import AddOffsetsToTxnRequest
 
 from glaim_stream.core.errors import BrokerUnready, SettingsError
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka import connected_admin, transactional_id
+from glaim_stream.kafka import connected_admin, transaction_timeout_ms, transactional_id
 from glaim_stream.operate.check.findings import Finding, Outcome, failed, ok
 from glaim_stream.operate.check.rights import grant
 
@@ -66,11 +66,10 @@ def _finding(admin: KafkaAdminClient, settings: Settings, partitions: int) -> Fi
     """
     config = _broker_config(admin)
     longest_ms = config.get(_LONGEST_MS)
-    if longest_ms is not None and int(longest_ms) < settings.transaction_timeout_s * 1000:
+    if longest_ms is not None and int(longest_ms) < (least_ms := transaction_timeout_ms(settings.kafka_extra)):
         return failed(
             _SUBJECT,
-            expected=f"{_LONGEST_MS} of the broker of at least GLAIM_TRANSACTION_TIMEOUT_S, "
-            f"{settings.transaction_timeout_s:g} s",
+            expected=f"{_LONGEST_MS} of the broker of at least the worker's transaction_timeout_ms, {least_ms}",
             found=longest_ms,
         )
     ids = [transactional_id(settings, partition) for partition in range(max(partitions, 1))]

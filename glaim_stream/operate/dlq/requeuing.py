@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError
 
 from glaim_stream.core.settings import Settings
 from glaim_stream.decode import REQUEUED_HEADER
-from glaim_stream.kafka import Progress, kafka_options, partitions_of, reader
+from glaim_stream.kafka import Progress, partitions_of, producer_options, reader
 from glaim_stream.operate.dlq.letters import Filter, Letter, Place, receipt
 from glaim_stream.operate.dlq.subset import keep_readings
 from glaim_stream.operate.dlq.surveying import find_original, read_letters, survey
@@ -73,12 +73,7 @@ async def requeue(
     seen = 0
     async with (
         reader(settings) as consumer,
-        AIOKafkaProducer(
-            **kafka_options(settings),
-            acks="all",
-            enable_idempotence=True,
-            max_request_size=settings.max_message_bytes,
-        ) as producer,
+        AIOKafkaProducer(**producer_options(settings)) as producer,
     ):
         chunk: list[tuple[Letter, bytes | None, bytes | None]] = []
         async for letter in read_letters(settings, topic, chosen):

@@ -130,7 +130,7 @@ async def read_input(
             partitions=(published.partition,),
         )
         done = 0
-        async for records in read_range(consumer, part, most=settings.poll_records):
+        async for records in read_range(consumer, part):
             estimates.add(records, now_ms=time.time_ns() // 1_000_000)
             done += len(records)
             on_progress(done, len(part))

@@ -13,14 +13,14 @@ and the tests. Each template takes $.
 - name: GLAIM_SASL_MECHANISM
   value: {{ .mechanism }}
 {{- if eq .mechanism "OAUTHBEARER" }}
-- name: GLAIM_SASL_TOKEN_FILE
+- name: GLAIM_SASL_SECRET_FILE
   value: /etc/glaim/kafka-login/token
 {{- else }}
 - name: GLAIM_SASL_USERNAME
   valueFrom:
     secretKeyRef: {name: {{ .existingSecret | quote }}, key: {{ .usernameKey | quote }}}
 # A file, because the worker reads it again when it changes.
-- name: GLAIM_SASL_PASSWORD_FILE
+- name: GLAIM_SASL_SECRET_FILE
   value: /etc/glaim/kafka-login/password
 {{- end }}
 {{- end }}
@@ -39,18 +39,10 @@ and the tests. Each template takes $.
   value: {{ .Values.kafka.inputTopic | quote }}
 - name: GLAIM_OUTPUT_TOPIC
   value: {{ .Values.kafka.outputTopic | quote }}
-{{- with .Values.kafka.deadLetterTopic }}
-- name: GLAIM_DEAD_LETTER_TOPIC
-  value: {{ . | quote }}
-{{- end }}
-{{- with .Values.kafka.lateTopic }}
-- name: GLAIM_LATE_TOPIC
-  value: {{ . | quote }}
-{{- end }}
-{{- with .Values.kafka.outageTopic }}
-- name: GLAIM_OUTAGE_TOPIC
-  value: {{ . | quote }}
-{{- end }}
+- name: GLAIM_TOPIC_NAMES
+  value: {{ .Values.kafka.topicNames | toJson | quote }}
+- name: GLAIM_KAFKA_EXTRA
+  value: {{ .Values.kafka.extra | toJson | quote }}
 {{- with .Values.kafka.qualityTopic }}
 - name: GLAIM_QUALITY_TOPIC
   value: {{ . | quote }}

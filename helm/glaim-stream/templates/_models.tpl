@@ -161,8 +161,6 @@ version that waits for its signature is taken.
 {{- define "glaim-stream.models.trust" -}}
 {{- $key := ternary "" .root.Values.models.trust.key (eq .component "training") -}}
 {{- with .root.Values.models.trust -}}
-- name: GLAIM_REQUIRE_MANIFEST
-  value: {{ .requireManifest | quote }}
 - name: GLAIM_MANIFEST_KEY
   value: {{ $key | quote }}
 - name: GLAIM_MODEL_OPERATORS
@@ -176,7 +174,7 @@ checked in the claim could be another file when it is loaded. Takes $.
 */}}
 {{- define "glaim-stream.models.copied" -}}
 {{- $trust := .Values.models.trust -}}
-{{- if and (eq .Values.models.source "claim") (or $trust.requireManifest $trust.key) }}yes{{ end -}}
+{{- if and (eq .Values.models.source "claim") $trust.key }}yes{{ end -}}
 {{- end }}
 
 {{/* Environment variables of the containers that manage models. */}}

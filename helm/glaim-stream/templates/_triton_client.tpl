@@ -4,8 +4,6 @@ Environment variables, volumes and mounts for the calls to Triton by TLS and wit
 
 {{- define "glaim-stream.tritonClient.env" -}}
 {{- with .Values.triton.client }}
-- name: GLAIM_TRITON_TLS
-  value: {{ .tls.enabled | quote }}
 {{- if .tls.existingSecret }}
 - name: GLAIM_TRITON_CA_FILE
   value: /etc/glaim/triton-ca/ca.crt

@@ -5,7 +5,7 @@ sentence per problem and line, and nothing else; its name must be in the list be
 */}}
 {{- define "glaim-stream.validate" -}}
 {{- $problems := list -}}
-{{- range list "images" "availability" "kafka" "metrics" "page" "catalogue" "models" "triton" "worker" "autoscaling" "monitoring" "training" -}}
+{{- range list "gone" "images" "availability" "kafka" "metrics" "page" "catalogue" "models" "triton" "worker" "autoscaling" "monitoring" "training" -}}
 {{- range splitList "\n" (include (printf "glaim-stream.validate.%s" .) $) -}}
 {{- with trim . }}{{ $problems = append $problems (printf "- %s" .) }}{{ end -}}
 {{- end -}}
@@ -13,6 +13,19 @@ sentence per problem and line, and nothing else; its name must be in the list be
 {{- if $problems -}}
 {{- fail (printf "\n%s" (join "\n" $problems)) -}}
 {{- end -}}
+{{- end }}
+
+{{- /* Values of earlier releases (glaim_stream/core/gone_settings.py), which the schema admits so that this says what they became. */}}
+{{- define "glaim-stream.validate.gone" -}}
+{{- range $path, $became := .Files.Get "files/gone.yaml" | fromYaml }}
+{{- $found := $.Values }}
+{{- range splitList "." $path }}
+{{- if kindIs "map" $found }}{{ $found = get $found . }}{{ else }}{{ $found = "" }}{{ end -}}
+{{- end }}
+{{- if not (or (kindIs "invalid" $found) (eq (toString $found) "")) }}
+{{ $path }} is gone: {{ $became }}.
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "glaim-stream.validate.images" -}}
@@ -36,11 +49,14 @@ podDisruptionBudget.maxUnavailable is {{ .Values.podDisruptionBudget.maxUnavaila
 {{- if and .Values.triton.enabled (gt (addf $deadline 10) (float64 .Values.triton.terminationGracePeriodSeconds)) }}
 triton.client.deadlineSeconds is {{ $deadline }} but triton.terminationGracePeriodSeconds is {{ int64 .Values.triton.terminationGracePeriodSeconds }}, of which 10 s are not for calls: a Triton that ends would cut off calls in flight. Raise the grace period or lower the deadline.
 {{- end }}
-{{- if and (eq .Values.worker.imputer "triton") (ge $deadline (float64 .Values.worker.terminationGracePeriodSeconds)) }}
-triton.client.deadlineSeconds is {{ $deadline }} but worker.terminationGracePeriodSeconds is {{ int64 .Values.worker.terminationGracePeriodSeconds }}: a worker would be killed before its last call has ended. Raise the grace period or lower the deadline.
+{{- if and (eq .Values.worker.imputer "triton") (ge $deadline 55.0) }}
+triton.client.deadlineSeconds is {{ $deadline }} but a worker ends itself 55 s after SIGTERM, before its last call would have ended. Lower the deadline.
 {{- end }}
-{{- if lt (float64 .Values.kafka.sessionTimeoutSeconds) 6.0 }}
-kafka.sessionTimeoutSeconds is {{ .Values.kafka.sessionTimeoutSeconds }}, below the least that a broker accepts by default, 6 (group.min.session.timeout.ms).
+{{- if lt (int64 .Values.worker.terminationGracePeriodSeconds) 60 }}
+worker.terminationGracePeriodSeconds is {{ int64 .Values.worker.terminationGracePeriodSeconds }}: set it to at least 60, because a worker ends itself after 55 s, and says then what is unanswered.
+{{- end }}
+{{- if lt (int64 .Values.kafka.extra.session_timeout_ms | default 6000) 6000 }}
+kafka.extra.session_timeout_ms is {{ int64 .Values.kafka.extra.session_timeout_ms }}, below the least that a broker accepts by default, 6000 (group.min.session.timeout.ms).
 {{- end }}
 {{- end }}
 
@@ -126,7 +142,7 @@ models.source inline provides contracts but no weights, so triton.enabled must b
 {{- if eq $worker.imputer "local" }}
 models.source inline provides no weights, which worker.imputer local needs: use another source.
 {{- end }}
-{{- if or .trust.requireManifest .trust.key }}
+{{- if .trust.key }}
 models.source inline provides contracts without manifests, so models.trust cannot demand any: use another source.
 {{- end }}
 {{- if not .contracts }}

@@ -161,7 +161,7 @@ def started(directory: Path, prefix: str, *, named: bool, without: str | None) -
             consumer_group=prefix + "worker",
             partitions=PARTITIONS,
             delivery="exactly_once",
-            session_timeout_s=SESSION_S,
+            kafka_extra={"session_timeout_ms": SESSION_S * 1000},
             catalogue=catalogue,
             model_repository=repository,
             triton=model_network.address,

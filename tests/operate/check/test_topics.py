@@ -44,7 +44,7 @@ def test_good_topics_are_one_line_each() -> None:
 
 def test_a_page_that_may_not_read_the_events_of_other_workers_is_a_warning() -> None:
     facts = dict.fromkeys(SETTINGS.topics, GOOD) | {HEALTH: replace(GOOD, operations=frozenset({"WRITE"}))}
-    paged = SETTINGS.model_copy(update={"page_port": 9465})
+    paged = SETTINGS.model_copy(update={"page": "9465"})
     for settings, expected in ((SETTINGS, []), (paged, ["this user to have READ, so that the page shows"])):
         found = [each for each in topic_findings(settings, facts, SPAN_MS) if each.outcome is not Outcome.OK]
         assert [each.outcome for each in found] == [Outcome.WARNING] * len(expected)

@@ -92,7 +92,7 @@ async def test_live_figures_are_those_of_the_offline_score_and_of_the_page() -> 
     # Live.
     settings = Settings(
         catalogue=CHECKOUT / "deploy" / "catalogues" / "beijing.yaml", model_repository=repository,
-        imputer="local", quality_topic="quality", score_least=32,
+        imputer="local", quality_topic="quality",
     )  # fmt: skip
     pipeline, ladder = create_pipeline(settings, quality=True)
     partition = Partition(pipeline, now_ms=int(times_ms[-1]) + 1)

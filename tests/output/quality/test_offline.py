@@ -78,7 +78,7 @@ def skill(published: dict[str, float], of_baseline: dict[str, float]) -> float:
 async def test_live_accuracy_agrees_with_the_score_on_withheld_readings() -> None:
     settings = Settings(
         catalogue=CHECKOUT / "deploy" / "catalogues" / "plant.yaml", model_repository=CHECKOUT / "model_repo",
-        imputer="local", quality_topic="quality", score_least=16,
+        imputer="local", quality_topic="quality",
     )  # fmt: skip
     pipeline, ladder = create_pipeline(settings, quality=True)
     values = simulate(STEPS / 1440 + 0.01, groups=GROUPS, seed=5).values[:, :, :STEPS].astype(np.float64)
