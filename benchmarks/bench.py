@@ -13,15 +13,15 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.engines import Job
-from benchmarks.load import Load
-from benchmarks.topics import Filled, fill_topic
+from benchmarks.load import TopicLoad
+from benchmarks.topics import FilledTopic, fill_topic
 from deploy.kafka import kafka_from_environment
 
 Result = dict[str, float | str | None]  # the columns of a line of results
 
 
 @dataclass(frozen=True)
-class Plan:
+class BenchPlan:
     """The duration and number of the runs."""
 
     seconds: float
@@ -57,7 +57,7 @@ class Bench:
         finally:
             self._move(self.broker_core)
 
-    def fill(self, load: Load, name: str = "") -> tuple[str, Filled]:
+    def fill(self, load: TopicLoad, name: str = "") -> tuple[str, FilledTopic]:
         """Create a topic with the load, named by it or by `name`."""
         topic = f"{self.name}-{name or f'{load.model}-{load.shape}'}"
         with self.on_engine_core():
@@ -66,7 +66,7 @@ class Bench:
         self.console.print(f"{load.shape}: {filled.readings:,} readings of {size:.0f} bytes")
         return topic, filled
 
-    def job(self, load: Load, filled: Filled | None, topic: str, run_name: str) -> Job:
+    def job(self, load: TopicLoad, filled: FilledTopic | None, topic: str, run_name: str) -> Job:
         """The job of one run of one engine."""
         name = f"{self.name}-{run_name}"
         return Job(self.servers, topic, name, name, load, filled.through if filled else (), self.directory)

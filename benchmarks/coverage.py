@@ -28,8 +28,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import data_sets, machine
-from benchmarks.drifting import DEVELOPMENT, SCORED, Stream, beijing, plant
-from benchmarks.record import Record
+from benchmarks.drifting import DEVELOPMENT, SCORED, DriftingStream, beijing, plant
+from benchmarks.record import LoadRecord
 from deploy.cache import CHECKOUT
 from glaim_stream.core.catalogue import Catalogue, Model, read_catalogue
 from glaim_stream.core.contract import read_contract
@@ -49,7 +49,7 @@ _BATCH_STEPS = 8
 
 
 @dataclass(frozen=True)
-class Found:
+class Covered:
     """Cells [n] that were withheld and filled, and their intervals; NaN without one."""
 
     step: Ints
@@ -61,9 +61,9 @@ class Found:
     upper: Floats
     late: Bools
 
-    def where(self, keep: Bools) -> Found:
+    def where(self, keep: Bools) -> Covered:
         """The chosen cells."""
-        return Found(*(getattr(self, each.name)[keep] for each in fields(self)))
+        return Covered(*(getattr(self, each.name)[keep] for each in fields(self)))
 
     @property
     def holding(self) -> Bools:
@@ -85,10 +85,10 @@ class Remembering:
         return self._known[key]
 
 
-def records(stream: Stream, model: Model) -> list[list[Record]]:
+def records(stream: DriftingStream, model: Model) -> list[list[LoadRecord]]:
     """One record for each group and step, in batches of `_BATCH_STEPS` steps; late readings have their own."""
     arrives = arrivals(stream)
-    out: list[list[Record]] = []
+    out: list[list[LoadRecord]] = []
     offset = 0
     for step in range(stream.values.shape[2]):
         if step % _BATCH_STEPS == 0:
@@ -101,12 +101,12 @@ def records(stream: Stream, model: Model) -> list[list[Record]]:
                     values = {model.sensor_ids[place]: float(stream.values[row, place, of]) for place in places}
                     ts = stream.start_ms + of * model.step_ms
                     value = json.dumps({"group": group, "ts": ts, "values": values}).encode()
-                    out[-1].append(Record(value, offset, now_ms))
+                    out[-1].append(LoadRecord(value, offset, now_ms))
                     offset += 1
     return [batch for batch in out if batch]
 
 
-def arrivals(stream: Stream) -> NDArray[np.int64]:
+def arrivals(stream: DriftingStream) -> NDArray[np.int64]:
     """The step at which each reading [G, C, T] arrives: its own, the first after its stretch, or -1."""
     steps = stream.values.shape[2]
     after = np.full((*stream.values.shape[:2], steps + 1), steps)
@@ -116,7 +116,7 @@ def arrivals(stream: Stream) -> NDArray[np.int64]:
     return np.where(shown & (after[:, :, :-1] < steps), after[:, :, :-1], -1)
 
 
-async def filled(stream: Stream, imputer: Imputer, *, adaptive: bool) -> Found:
+async def filled(stream: DriftingStream, imputer: Imputer, *, adaptive: bool) -> Covered:
     """Stream the readings through a pipeline and collect the withheld cells."""
     catalogue: Catalogue = read_catalogue(stream.catalogue)
     model = catalogue.models[0]
@@ -127,7 +127,7 @@ async def filled(stream: Stream, imputer: Imputer, *, adaptive: bool) -> Found:
     )  # fmt: skip
     windows, scores = pipeline.windows(), pipeline.scores()
     places = {name: row for row, name in enumerate(stream.groups)}
-    parts: list[Found] = []
+    parts: list[Covered] = []
     for batch in records(stream, model):
         applied = pipeline.apply(windows, batch, now_ms=batch[-1].timestamp)
         for _, rows in pipeline.settle(scores, await pipeline.query(applied.closed, applied.probes)):
@@ -136,15 +136,15 @@ async def filled(stream: Stream, imputer: Imputer, *, adaptive: bool) -> Found:
             keep = ~rows.observed & stream.hidden[group, rows.sensor, step] & np.isfinite(rows.value)
             truth = stream.values[group, rows.sensor, step]
             late = stream.late[group, rows.sensor, step]
-            cells = Found(step, rows.sensor, rows.gap_age, truth, rows.value, rows.lower, rows.upper, late)
+            cells = Covered(step, rows.sensor, rows.gap_age, truth, rows.value, rows.lower, rows.upper, late)
             parts.append(cells.where(keep & (step >= WARM_UP)))
-    return Found(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Found)))
+    return Covered(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Covered)))
 
 
 # Results --------------------------------------------------------------------------------------------------------------
 
 
-def problems(found: Found, low: Floats, high: Floats) -> list[str]:
+def problems(found: Covered, low: Floats, high: Floats) -> list[str]:
     """What is wrong with intervals, whatever they cover: infinite, empty, wider than the range of their sensor.
 
     Args:
@@ -169,7 +169,7 @@ def problems(found: Found, low: Floats, high: Floats) -> list[str]:
     ]
 
 
-def stretches(found: Found) -> tuple[Floats, NDArray[np.int64]]:
+def stretches(found: Covered) -> tuple[Floats, NDArray[np.int64]]:
     """The coverage of every stretch, and its number of cells."""
     steps = np.arange(WARM_UP, int(found.step.max()) + 2)
     count, holding = (
@@ -180,10 +180,10 @@ def stretches(found: Found) -> tuple[Floats, NDArray[np.int64]]:
     return (holding[STRETCH:] - holding[:-STRETCH]) / np.maximum(cells, 1), cells
 
 
-def line(stream: Stream, fixed: Found, adapted: Found, unit: Floats) -> dict[str, object]:
+def line(stream: DriftingStream, fixed: Covered, adapted: Covered, unit: Floats) -> dict[str, object]:
     """The line of one stream; `unit` is each sensor's deviation in training, [C]."""
 
-    def width(found: Found) -> Floats:
+    def width(found: Covered) -> Floats:
         return (found.upper - found.lower) / unit[found.sensor]
 
     both = np.isfinite(fixed.lower) & np.isfinite(adapted.lower)
@@ -221,7 +221,7 @@ def line(stream: Stream, fixed: Found, adapted: Found, unit: Floats) -> dict[str
     return out | {"width_ratio": round(float(ratio), 4), "width_ratio_stretched": round(float(ratio / stretch), 4)}
 
 
-def stretched(found: Found, coverage: float) -> float:
+def stretched(found: Covered, coverage: float) -> float:
     """The one factor on all widths with which intervals would have held this share."""
     error = np.abs(found.truth - found.value)
     room = np.where(found.truth > found.value, found.upper - found.value, found.value - found.lower)
@@ -237,7 +237,7 @@ def network(name: str) -> Imputer:
     return Remembering(Ladder([local, Interpolation()], batch=64))
 
 
-def measured(stream: Stream, *, without_model: bool) -> tuple[dict[str, object], list[str]]:
+def measured(stream: DriftingStream, *, without_model: bool) -> tuple[dict[str, object], list[str]]:
     """The line of a stream, and what is wrong with its adapted intervals."""
     model = read_catalogue(stream.catalogue).models[0]
     imputer = Ladder([Interpolation()]) if without_model else network(model.name)
@@ -279,7 +279,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--look", action="store_true", help="do not append to the results")
     given = parser.parse_args(arguments)
     seed = given.seed + 1000 if given.development else given.seed
-    makers: dict[str, Callable[[], Stream]] = {
+    makers: dict[str, Callable[[], DriftingStream]] = {
         change.__name__: lambda change=change: plant(change, given.steps, given.groups, seed)  # type: ignore[misc]
         for change in (DEVELOPMENT if given.development else SCORED)
     }

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks import latency
-from benchmarks.bench import Bench, Plan, Result
+from benchmarks.bench import Bench, BenchPlan, Result
 from benchmarks.engines import Engine
 from benchmarks.engines.glaim import EXACTLY_ONCE, Glaim
-from benchmarks.load import Load
+from benchmarks.load import TopicLoad
 
 # The share of the rate that single readings reach at least once, and settings of the worker.
 _LOADS: dict[str, tuple[float, Mapping[str, str]]] = {
@@ -38,13 +38,13 @@ class Rounds:
         }
 
 
-def delays(bench: Bench, plan: Plan, poll_records: int, per_s: float) -> Result:
+def delays(bench: Bench, plan: BenchPlan, poll_records: int, per_s: float) -> Result:
     """Measure the delay at each load, in turn, so that a slower phase of the machine affects all of them."""
     rounds: dict[str, list[latency.Latency]] = {name: [] for name in _LOADS}
     for round_ in range(plan.latency_rounds):
         for name, (share, settings) in _LOADS.items():
             engine = Glaim("delay", poll_records, settings)
-            delay = delay_of(bench, plan, engine, Load(0), share * per_s, f"{name}-{round_}")
+            delay = delay_of(bench, plan, engine, TopicLoad(0), share * per_s, f"{name}-{round_}")
             rounds[name].append(delay)
             bench.console.print(f"{name}: p50 {delay.p50_ms:.0f} ms, p99 {delay.p99_ms:.0f} ms")
     columns: Result = {}
@@ -53,7 +53,9 @@ def delays(bench: Bench, plan: Plan, poll_records: int, per_s: float) -> Result:
     return columns
 
 
-def delay_of(bench: Bench, plan: Plan, engine: Engine, load: Load, per_s: float, name: str) -> latency.Latency:
+def delay_of(
+    bench: Bench, plan: BenchPlan, engine: Engine, load: TopicLoad, per_s: float, name: str
+) -> latency.Latency:
     """Measure the delay from the reading that closes a step to its rows, at a steady rate."""
     load = replace(load, readings=int(per_s * (plan.latency_s + 3) + 3 * load.readings_per_step))
     job = bench.job(load, None, f"{bench.name}-{name}", f"{name}-out")

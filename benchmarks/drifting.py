@@ -23,7 +23,7 @@ _CATALOGUES = CHECKOUT / "deploy" / "catalogues"
 
 
 @dataclass(frozen=True)
-class Stream:
+class DriftingStream:
     """Readings float64 [G, C, T], NaN where there is none; `hidden` are withheld; `jumps` are sudden changes' steps.
 
     Of the withheld ones `late` arrive after all: those of a stretch together, when it is over.
@@ -122,7 +122,7 @@ SCORED: tuple[Change, ...] = (
 DEVELOPMENT: tuple[Change, ...] = (untouched, replaced_parts, heavy_tails)
 
 
-def plant(change: Change, steps: int, groups: int, seed: int) -> Stream:
+def plant(change: Change, steps: int, groups: int, seed: int) -> DriftingStream:
     """The simulated plant with one change."""
     found = simulate(steps / 1440, groups=groups, seed=seed)
     values = found.values.astype(np.float64)
@@ -132,10 +132,12 @@ def plant(change: Change, steps: int, groups: int, seed: int) -> Stream:
     values = np.clip(values, low, high)
     hidden = gaps(found.groups, found.sensor_ids, values, seed)
     late, start_ms = some_stretches(hidden, seed), int(found.times_ms[0])
-    return Stream(change.__name__, _CATALOGUES / "plant.yaml", found.groups, values, hidden, late, start_ms, jumps)
+    return DriftingStream(
+        change.__name__, _CATALOGUES / "plant.yaml", found.groups, values, hidden, late, start_ms, jumps
+    )
 
 
-def beijing(folder: Path, steps: int, groups: int, seed: int, *, before: int = 0) -> Stream:
+def beijing(folder: Path, steps: int, groups: int, seed: int, *, before: int = 0) -> DriftingStream:
     """The last hours of some stations, which training has not seen; `before` leaves out that many at the end."""
     catalogue = _CATALOGUES / "beijing.yaml"
     model = read_catalogue(catalogue).models[0]
@@ -155,7 +157,7 @@ def beijing(folder: Path, steps: int, groups: int, seed: int, *, before: int = 0
             values[*cell, (source.time_ms[rows] - start_ms) // model.step_ms] = source.value[rows]
     name = "beijing" if not before else "beijing_before"
     hidden = gaps(names, model.sensor_ids, values, seed)
-    return Stream(name, catalogue, names, values, hidden, some_stretches(hidden, seed), start_ms)
+    return DriftingStream(name, catalogue, names, values, hidden, some_stretches(hidden, seed), start_ms)
 
 
 def gaps(groups: Sequence[str], sensors: Sequence[str], values: Floats, seed: int) -> Bools:

@@ -71,7 +71,7 @@ _RIGHT: dict[str, tuple[Fault, ...]] = {
 
 
 @dataclass(frozen=True)
-class Rules:
+class SimpleRules:
     """Simple rules: limits from learned readings, float64 [C]."""
 
     lowest: Doubles
@@ -79,7 +79,7 @@ class Rules:
     fastest: Doubles
 
     @classmethod
-    def learned(cls, groups: Sequence[Series]) -> Rules:
+    def learned(cls, groups: Sequence[Series]) -> SimpleRules:
         """Learn the limits."""
         values = np.concatenate([np.where(each.observed, each.values, np.nan) for each in groups], axis=1)
         low, high = np.nanmin(values, axis=1), np.nanmax(values, axis=1)
@@ -245,7 +245,7 @@ def measure(each: Set, injections: int, seed: int) -> list[dict[str, Any]]:
     habits = learn(each.learned, each.sensors)
     learned_s = time.process_time() - started
     habits = habits.with_groups(each.levels)
-    rules = Rules.learned(each.learned)
+    rules = SimpleRules.learned(each.learned)
     days = sum(series.sensor_days * (series.steps - MEMORY) / series.steps for series in each.scored)
     rule_alarms = sum(int(onsets(rules.alarms(series), _QUIET)[:, MEMORY:].sum()) for series in each.scored)
     cells = sum(series.values.size for series in each.scored)
@@ -290,7 +290,7 @@ def measure(each: Set, injections: int, seed: int) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Case:
+class FaultCase:
     """A stretch as it is, and with a fault that begins at `first_ms`."""
 
     clean: Series
@@ -302,14 +302,14 @@ class Case:
         return (self.clean.first + self.made.start) * self.clean.step_ms
 
 
-def _case(fault: str, each: Set, scale: Doubles, highest: Doubles, random: Random) -> Case:
+def _case(fault: str, each: Set, scale: Doubles, highest: Doubles, random: Random) -> FaultCase:
     series = each.scored[int(random.integers(len(each.scored)))]
     at = int(random.integers(0, series.steps - MEMORY - LASTS))
     clean = series.part(at, at + MEMORY + LASTS)
-    return Case(clean, inject(fault, clean, scale, highest, random))
+    return FaultCase(clean, inject(fault, clean, scale, highest, random))
 
 
-def _scored(fault: str, sensors: Sequence[str], detector: Detector, cases: Sequence[Case]) -> dict[str, Any]:
+def _scored(fault: str, sensors: Sequence[str], detector: Detector, cases: Sequence[FaultCase]) -> dict[str, Any]:
     delays, one, culprit, named = list[int](), 0, 0, 0
     for case in cases:
         first_ms = case.first_ms
@@ -331,7 +331,7 @@ def _scored(fault: str, sensors: Sequence[str], detector: Detector, cases: Seque
     }
 
 
-def _ruled(rules: Rules, cases: Sequence[Case]) -> dict[str, Any]:
+def _ruled(rules: SimpleRules, cases: Sequence[FaultCase]) -> dict[str, Any]:
     """What the simple rules find of the same faults."""
     delays = []
     for case in cases:

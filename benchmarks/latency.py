@@ -17,7 +17,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from kafka import KafkaConsumer, TopicPartition
 
 from benchmarks.engines import Engine, Job
-from benchmarks.load import FIRST_STEP_MS, Load
+from benchmarks.load import FIRST_STEP_MS, TopicLoad
 from benchmarks.measure import EngineFailed, started
 from benchmarks.topics import BATCH_BYTES, make_topic
 from glaim_stream.output import read_rows
@@ -139,7 +139,7 @@ async def _send(job: Job, reader: _Reader, per_s: float, seconds: float) -> tupl
     return begun_ms, readings / took_s
 
 
-def _ticks(producer: AIOKafkaProducer, load: Load, messages: int, count: int) -> list[_Tick]:
+def _ticks(producer: AIOKafkaProducer, load: TopicLoad, messages: int, count: int) -> list[_Tick]:
     """A first tick of two whole steps, then `count` ticks of `messages` messages, built before the clock starts."""
     ticks = [_Tick(defaultdict(producer.create_batch), [])]
     seen: set[tuple[int, int]] = set()

@@ -30,7 +30,7 @@ class Sent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Load:
+class TopicLoad:
     """Readings of a plant, ordered by step and then by group, some of them missing."""
 
     readings: int

@@ -29,7 +29,7 @@ Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Part:
+class DataPart:
     """A part of a data set, in which its sensors are in use."""
 
     name: str
@@ -41,10 +41,10 @@ class Part:
 
 
 _PARTS = (
-    Part("ETTh1", "ETTh1.csv", (), 1, 0, 3000),
-    Part("ETTm1", "ETTm1.csv", (), 1, 0, 3000),
-    Part("weather", "weather.csv", ("-9999",), 1, 20_000, 3000),
-    Part("beijing-air", "beijing_multisite.parquet", (), 2, 20_000, 3000),
+    DataPart("ETTh1", "ETTh1.csv", (), 1, 0, 3000),
+    DataPart("ETTm1", "ETTm1.csv", (), 1, 0, 3000),
+    DataPart("weather", "weather.csv", ("-9999",), 1, 20_000, 3000),
+    DataPart("beijing-air", "beijing_multisite.parquet", (), 2, 20_000, 3000),
 )
 _SILENCES = ((1000, 1400), (2500, 3000), (1800, 3000))
 _SENSORS = 5
@@ -60,7 +60,7 @@ class Truth:
     deviation: Doubles
 
 
-def read(folder: Path, part: Part) -> Truth:
+def read(folder: Path, part: DataPart) -> Truth:
     """Read a part of a data set."""
     source = read_source(folder / part.file, missing=part.missing)
     found = gridded(source.cells, source.cell, source.time_ms, source.value, step_of([np.unique(source.time_ms)]))
@@ -78,7 +78,7 @@ def read(folder: Path, part: Part) -> Truth:
 
 
 @dataclass(frozen=True)
-class Gap:
+class SilentGap:
     """One silent sensor: errors in deviations of the sensor; NaN where nothing is filled, or expected."""
 
     filled: float  # share of the gap
@@ -88,7 +88,7 @@ class Gap:
     held: float  # share of the truth in the band
 
 
-def measure(truth: Truth) -> list[Gap]:
+def measure(truth: Truth) -> list[SilentGap]:
     """Silence sensors of the first group, one at a time, and fill."""
     found = []
     first = truth.groups[0]
@@ -108,7 +108,7 @@ def measure(truth: Truth) -> list[Gap]:
             known, unit = np.isfinite(value), truth.deviation[sensor]
             held = (lower <= true) & (true <= upper)
             found.append(
-                Gap(
+                SilentGap(
                     float(known.mean()),
                     float(np.abs(value - true)[known].mean() / unit),
                     expected / unit,
@@ -119,7 +119,7 @@ def measure(truth: Truth) -> list[Gap]:
     return found
 
 
-def summary(gaps: list[Gap]) -> dict[str, Any]:
+def summary(gaps: list[SilentGap]) -> dict[str, Any]:
     """Figures of the gaps that are filled for the most part."""
     filled = [gap for gap in gaps if gap.filled > 0.5]
     ratios = np.array([gap.error / gap.expected for gap in filled])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kafka import KafkaConsumer, TopicPartition
 
-from benchmarks.engines import Engine, Job, Output
+from benchmarks.engines import Engine, EngineOutput, Job
 from benchmarks.topics import make_topic, read_topic
 
 _START_S = 60.0  # time limit for the first output
@@ -123,7 +123,11 @@ def _cpu_s(pid: int) -> float:
 
 
 def _rate(
-    engine: Engine, counts: Sequence[int], outputs: Sequence[Output], cpu: list[tuple[float, float]], warm_up_s: float
+    engine: Engine,
+    counts: Sequence[int],
+    outputs: Sequence[EngineOutput],
+    cpu: list[tuple[float, float]],
+    warm_up_s: float,
 ) -> Rate:
     at_s = [output.timestamp / 1000 for output in outputs]
     begin = next((n for n, time_s in enumerate(at_s) if time_s >= at_s[0] + warm_up_s), len(at_s) - 1)

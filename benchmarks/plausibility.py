@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import data_sets, machine
-from benchmarks.record import Record
+from benchmarks.record import LoadRecord
 from deploy.cache import CHECKOUT
 from deploy.demo.scenario import Scenario, beijing
 from glaim_stream.build import create_pipeline
@@ -78,14 +78,14 @@ def draw_spikes(random: np.random.Generator, shape: tuple[int, ...]) -> tuple[Bo
     return spikes, np.where(random.random(shape) < 0.5, -1.0, 1.0) * size
 
 
-def records(source: Source) -> list[Record]:
+def records(source: Source) -> list[LoadRecord]:
     """One record for each group and step."""
     steps: dict[tuple[int, str], dict[str, float]] = {}
     for cell, time_ms, value in zip(source.cell.tolist(), source.time_ms.tolist(), source.value.tolist(), strict=True):
         group, sensor = source.cells[cell]
         steps.setdefault((time_ms, group), {})[sensor] = value
     return [
-        Record(json.dumps({"group": group, "ts": time_ms, "values": values}).encode(), offset, time_ms)
+        LoadRecord(json.dumps({"group": group, "ts": time_ms, "values": values}).encode(), offset, time_ms)
         for offset, ((time_ms, group), values) in enumerate(steps.items())
     ]
 

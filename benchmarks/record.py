@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Record:
+class LoadRecord:
     """The fields of a Kafka record that decoding uses; `timestamp` in epoch ms."""
 
     value: bytes

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.record import Record
+from benchmarks.record import LoadRecord
 from glaim_stream.core.catalogue import Catalogue, parse_catalogue
 from glaim_stream.core.readings import InputRecord
 from glaim_stream.decode import ARROW_CONTENT_TYPE
@@ -75,7 +75,7 @@ def catalogue(sensors: int) -> Catalogue:
     return parse_catalogue({"models": [model], "groups": [{"model": "m", "pattern": "*"}]}, source="benchmark")
 
 
-def record(offset: int, step: int, groups: int, sensors: int) -> Record:
+def record(offset: int, step: int, groups: int, sensors: int) -> LoadRecord:
     """One step of all groups, of which some readings are missing."""
     rng = np.random.default_rng(step)
     ts_ms = START_MS + step * STEP_MS
@@ -88,7 +88,7 @@ def record(offset: int, step: int, groups: int, sensors: int) -> Record:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return Record(sink.getvalue().to_pybytes(), offset, ts_ms, headers=(("content-type", ARROW_CONTENT_TYPE),))
+    return LoadRecord(sink.getvalue().to_pybytes(), offset, ts_ms, headers=(("content-type", ARROW_CONTENT_TYPE),))
 
 
 def peak_mb() -> float:

@@ -21,8 +21,8 @@ import yaml
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
-from benchmarks.load import Load
-from benchmarks.topics import Filled, fill_topic
+from benchmarks.load import TopicLoad
+from benchmarks.topics import FilledTopic, fill_topic
 from glaim_stream.core.catalogue import Catalogue, parse_catalogue
 from glaim_stream.core.settings import Settings
 from glaim_stream.imputers import Ladder, LastValue
@@ -37,7 +37,7 @@ STEPS = 120  # a window of 96 and some earlier steps
 
 def main(servers: str) -> None:
     """Fill a topic, commit like a worker, rebuild the windows and measure their memory."""
-    load = Load(int(GROUPS * 11 * STEPS * 0.95), shape="step", groups=GROUPS)
+    load = TopicLoad(int(GROUPS * 11 * STEPS * 0.95), shape="step", groups=GROUPS)
     name = f"bench-state-{uuid.uuid4().hex[:8]}"
     filled = fill_topic(servers, name, load)
     quieten_garbage_collector()
@@ -46,7 +46,7 @@ def main(servers: str) -> None:
     print(json.dumps(result))
 
 
-async def measure(servers: str, name: str, load: Load, filled: Filled, directory: Path) -> dict[str, float]:
+async def measure(servers: str, name: str, load: TopicLoad, filled: FilledTopic, directory: Path) -> dict[str, float]:
     """The recovery time of all partitions in seconds, and the memory of the windows in megabytes."""
     (directory / "groups.yaml").write_text(load.catalogue)
     settings = Settings(

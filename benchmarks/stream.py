@@ -22,12 +22,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
-from benchmarks.bench import Bench, Plan, Result, prepared
+from benchmarks.bench import Bench, BenchPlan, Result, prepared
 from benchmarks.delays import delays
 from benchmarks.engines import Engine
 from benchmarks.engines.glaim import EXACTLY_ONCE, Glaim
 from benchmarks.engines.programs import AIOKAFKA, BYTEWAX, FAUST, QUIX
-from benchmarks.load import Load, Shape
+from benchmarks.load import Shape, TopicLoad
 from benchmarks.measure import EngineFailed, Rate, run
 from benchmarks.whole import whole
 from deploy.errors import DeployError
@@ -68,9 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parts.add_argument("--without-model", action="store_true", help="skip the runs with a model")
     parts.add_argument("--model-only", action="store_true", help="only the runs with a model")
     options = parser.parse_args(arguments)
-    plan = Plan(options.seconds, 2, options.rounds, 10, options.latency_rounds, not options.without_model)
+    plan = BenchPlan(options.seconds, 2, options.rounds, 10, options.latency_rounds, not options.without_model)
     if options.quick:
-        plan = Plan(1, 0.2, 1, 2, 2, whole=False)
+        plan = BenchPlan(1, 0.2, 1, 2, 2, whole=False)
     console = Console()
     try:
         with prepared(console) as bench:
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measure(bench: Bench, plan: Plan, poll_records: int) -> Result:
+def measure(bench: Bench, plan: BenchPlan, poll_records: int) -> Result:
     """All measurements, as the columns of the result."""
     singles: list[Engine] = [
         Glaim("single", poll_records),
@@ -99,7 +99,7 @@ def measure(bench: Bench, plan: Plan, poll_records: int) -> Result:
     shapes: list[Shape] = ["batch", "arrow", "wide"]
     for shape in shapes:
         # As many readings per poll as with single messages: a larger poll would only add waiting time.
-        poll = max(1, poll_records // Load.readings_per_message(shape))
+        poll = max(1, poll_records // TopicLoad.readings_per_message(shape))
         rates |= rates_of(bench, plan, shape, [Glaim(shape, poll)])
     result = columns(rates, bench.console)
     per_s = statistics.median(rate.per_s for rate in rates["single"])
@@ -114,7 +114,7 @@ def measure(bench: Bench, plan: Plan, poll_records: int) -> Result:
     return result
 
 
-def of_whole(bench: Bench, plan: Plan, poll_records: int) -> Result:
+def of_whole(bench: Bench, plan: BenchPlan, poll_records: int) -> Result:
     """Measure the worker with its model, unless Triton is missing."""
     try:
         found = whole(bench, plan, poll_records)
@@ -126,9 +126,9 @@ def of_whole(bench: Bench, plan: Plan, poll_records: int) -> Result:
     return found
 
 
-def rates_of(bench: Bench, plan: Plan, shape: Shape, engines: Sequence[Engine]) -> dict[str, list[Rate]]:
+def rates_of(bench: Bench, plan: BenchPlan, shape: Shape, engines: Sequence[Engine]) -> dict[str, list[Rate]]:
     """Run all engines in turn, so that a slower phase of the machine affects all of them; skip absent engines."""
-    load = Load(int((plan.seconds + plan.warm_up_s) * _EXPECTED_PER_S[shape]), shape=shape)
+    load = TopicLoad(int((plan.seconds + plan.warm_up_s) * _EXPECTED_PER_S[shape]), shape=shape)
     topic, filled = bench.fill(load)
     rates: dict[str, list[Rate]] = {engine.name: [] for engine in engines}
     for round_ in range(plan.rounds):

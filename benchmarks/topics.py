@@ -12,14 +12,14 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import NewTopic
 
-from benchmarks.engines import Output
-from benchmarks.load import Load, Sent
+from benchmarks.engines import EngineOutput
+from benchmarks.load import Sent, TopicLoad
 
 BATCH_BYTES = 900_000
 
 
 @dataclass(frozen=True)
-class Filled:
+class FilledTopic:
     """A topic that contains a load."""
 
     readings: int
@@ -36,13 +36,13 @@ def make_topic(servers: str, topic: str, partitions: int) -> None:
         admin.close()
 
 
-def fill_topic(servers: str, topic: str, load: Load) -> Filled:
+def fill_topic(servers: str, topic: str, load: TopicLoad) -> FilledTopic:
     """Create a topic and write the load into it."""
     make_topic(servers, topic, load.partitions)
     return asyncio.run(_fill(servers, topic, load.partitions, load.messages()))
 
 
-async def _fill(servers: str, topic: str, partitions: int, messages: Iterable[Sent]) -> Filled:
+async def _fill(servers: str, topic: str, partitions: int, messages: Iterable[Sent]) -> FilledTopic:
     producer = AIOKafkaProducer(bootstrap_servers=servers, max_batch_size=BATCH_BYTES, linger_ms=5)
     await producer.start()
     through = [array("q") for _ in range(partitions)]
@@ -64,17 +64,17 @@ async def _fill(servers: str, topic: str, partitions: int, messages: Iterable[Se
             await producer.send_batch(builder, topic, partition=partition)
     finally:
         await producer.stop()  # flushes
-    return Filled(sum(counts[-1] for counts in through if counts), size_bytes, through)
+    return FilledTopic(sum(counts[-1] for counts in through if counts), size_bytes, through)
 
 
-def read_topic(servers: str, topic: str, partitions: int) -> list[Output]:
+def read_topic(servers: str, topic: str, partitions: int) -> list[EngineOutput]:
     """All committed messages, in order of arrival at the broker."""
     consumer = KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest", isolation_level="read_committed")
     assigned = [TopicPartition(topic, number) for number in range(partitions)]
     try:
         consumer.assign(assigned)
         ends = consumer.end_offsets(assigned)
-        messages: list[Output] = []
+        messages: list[EngineOutput] = []
         while any(consumer.position(partition) < ends[partition] for partition in assigned):
             for records in consumer.poll(timeout_ms=500).values():
                 messages += records

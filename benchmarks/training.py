@@ -36,7 +36,7 @@ Windows = tuple[Tensor, Tensor, Tensor]  # truth and values, float [B, C, T]; ob
 
 
 @dataclass(frozen=True)
-class Variant:
+class NetworkVariant:
     """A way to train the same network from the same weights."""
 
     name: str
@@ -46,11 +46,11 @@ class Variant:
     compiled: bool = False
 
 
-PLAIN = Variant("plain", "plain eager", plain=True)
-VARIANTS = (PLAIN, Variant("fp32", "ours"), Variant("bf16", "ours, bf16", bf16=True))
+PLAIN = NetworkVariant("plain", "plain eager", plain=True)
+VARIANTS = (PLAIN, NetworkVariant("fp32", "ours"), NetworkVariant("bf16", "ours, bf16", bf16=True))
 COMPILED = (
-    Variant("compiled", "ours, compiled", compiled=True),
-    Variant("compiled_bf16", "ours, compiled, bf16", bf16=True, compiled=True),
+    NetworkVariant("compiled", "ours, compiled", compiled=True),
+    NetworkVariant("compiled_bf16", "ours, compiled, bf16", bf16=True, compiled=True),
 )
 
 
@@ -77,7 +77,7 @@ def windows(config: GLAIMConfig, batch: int, device: torch.device, seed: int) ->
 
 
 def iterations(
-    variant: Variant, config: GLAIMConfig, device: torch.device, seed: int = 2021
+    variant: NetworkVariant, config: GLAIMConfig, device: torch.device, seed: int = 2021
 ) -> Callable[[Windows], Tensor]:
     """A function that trains a new network; each call runs one iteration and returns its loss without synchronising."""
     torch.manual_seed(seed)
@@ -105,7 +105,12 @@ def iterations(
 
 
 def measure(
-    variants: Sequence[Variant], config: GLAIMConfig, device: torch.device, rounds: int, each: int, console: Console
+    variants: Sequence[NetworkVariant],
+    config: GLAIMConfig,
+    device: torch.device,
+    rounds: int,
+    each: int,
+    console: Console,
 ) -> dict[str, list[Cost]]:
     """Run `rounds` rounds in which each variant makes `each` iterations in turn, after two or three unmeasured ones."""
     batch = windows(config, _BATCH, device, seed=1)
@@ -129,7 +134,9 @@ def measure(
     return costs
 
 
-def losses(variants: Sequence[Variant], config: GLAIMConfig, device: torch.device, count: int) -> dict[str, float]:
+def losses(
+    variants: Sequence[NetworkVariant], config: GLAIMConfig, device: torch.device, count: int
+) -> dict[str, float]:
     """The mean loss of the last third of `count` iterations, by variant, from the same weights on the same batches.
 
     The variants draw dropout differently, so they agree only within its random variation: each result is the mean over
@@ -137,7 +144,7 @@ def losses(variants: Sequence[Variant], config: GLAIMConfig, device: torch.devic
     """
     batches = [windows(config, _BATCH, device, seed) for seed in range(count)]
 
-    def final(variant: Variant, dropout_seed: int) -> float:
+    def final(variant: NetworkVariant, dropout_seed: int) -> float:
         iterate = iterations(variant, config, device)
         torch.manual_seed(dropout_seed)
         found = [float(iterate(batch)) for batch in batches]
@@ -195,7 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def report(
-    variants: Sequence[Variant], costs: dict[str, list[Cost]], title: str, console: Console
+    variants: Sequence[NetworkVariant], costs: dict[str, list[Cost]], title: str, console: Console
 ) -> dict[str, dict[str, float]]:
     """Print the table; returns iterations per second and per CPU second, also as multiples of the plain network's."""
     per_s = {name: 1 / statistics.median(cost.wall_s for cost in each) for name, each in costs.items()}

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.bench import Bench, Plan, Result
+from benchmarks.bench import Bench, BenchPlan, Result
 from benchmarks.delays import delay_of
 from benchmarks.engines.glaim import Glaim
 from benchmarks.left_out import Estimates, common, estimates, mean_error
-from benchmarks.load import FIRST_STEP_MS, Load, Step
+from benchmarks.load import FIRST_STEP_MS, Step, TopicLoad
 from benchmarks.measure import run
 from benchmarks.topics import read_topic
 from deploy.triton import triton_from_environment
@@ -50,7 +50,7 @@ WAYS = {
 
 
 @dataclass(frozen=True)
-class PlantLoad(Load):
+class PlantLoad(TopicLoad):
     """Readings of the simulated plant."""
 
     groups: int = PLANTS
@@ -82,7 +82,7 @@ class PlantLoad(Load):
             yield step, FIRST_STEP_MS + step * self.step_ms, rows
 
 
-def whole(bench: Bench, plan: Plan, poll_records: int) -> Result:
+def whole(bench: Bench, plan: BenchPlan, poll_records: int) -> Result:
     """Measure the rate that each way sustains, the errors of its rows, and a single worker's delay at half of the rate.
 
     Triton shares the broker's core.
@@ -97,7 +97,7 @@ def whole(bench: Bench, plan: Plan, poll_records: int) -> Result:
 
 
 def _measured(
-    bench: Bench, plan: Plan, name: str, way: Way, triton: str, poll_records: int
+    bench: Bench, plan: BenchPlan, name: str, way: Way, triton: str, poll_records: int
 ) -> tuple[Result, Estimates]:
     alone = way.workers == 1
     settings = {

@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
-from benchmarks.load import Load, Shape
-from benchmarks.record import Record
+from benchmarks.load import Shape, TopicLoad
+from benchmarks.record import LoadRecord
 from deploy.cache import CHECKOUT
 from glaim_stream.build import create_pipeline
 from glaim_stream.core.settings import Settings
@@ -36,18 +36,18 @@ def bytes_a_reading() -> dict[str, float]:
     found = {}
     for shape in get_args(Shape):
         total = readings = 0
-        for message in Load(_READINGS, shape=shape).messages():
+        for message in TopicLoad(_READINGS, shape=shape).messages():
             total += len(message.key) + len(message.value)
             readings += message.readings
         found[shape] = round(total / readings, 1)
     return found
 
 
-def plant_records(groups: int, steps: int) -> list[Record]:
+def plant_records(groups: int, steps: int) -> list[LoadRecord]:
     """One record per group and step."""
     plant = simulate(steps / 1440, groups=groups, seed=3)
     shown = np.random.default_rng(3).random(plant.values.shape) >= _DROPPED
-    out: list[Record] = []
+    out: list[LoadRecord] = []
     for step, ts in enumerate(plant.times_ms.tolist()):
         for row, group in enumerate(plant.groups):
             values = {
@@ -55,7 +55,7 @@ def plant_records(groups: int, steps: int) -> list[Record]:
                 for place, sensor in enumerate(plant.sensor_ids)
                 if shown[row, place, step]
             }
-            out.append(Record(json.dumps({"group": group, "ts": ts, "values": values}).encode(), len(out), ts))
+            out.append(LoadRecord(json.dumps({"group": group, "ts": ts, "values": values}).encode(), len(out), ts))
     return out
 
 

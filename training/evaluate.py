@@ -59,7 +59,7 @@ NAMES = {"gaussian": "closed form", "interpolation": "linear interpolation", "la
 
 
 @dataclass(frozen=True)
-class Case:
+class GapCase:
     """One pattern of missing cells; `hide` takes a seeded generator, the first window's number, and the known cells."""
 
     name: str
@@ -75,16 +75,16 @@ def _edge_one(_: np.random.Generator, first: int, known: Bools) -> Bools:
     return hidden
 
 
-CASES: tuple[Case, ...] = (
-    Case("random_0.3", "single cells, 30 %", lambda rng, _, known: random_cells(rng, known, 0.3)),
-    Case("block_0.3", "blocks, 30 % of each sensor", lambda rng, _, known: block_cells(rng, known, 0.3)),
-    Case("edge_one", "newest step, one sensor", _edge_one),
-    Case("edge_all", "newest step, whole group", lambda _rng, _, known: edge_cells(known, None)),
-    Case("silent_one", "one sensor silent for the window", lambda rng, _, known: silent_sensors(rng, known, most=1)),
+CASES: tuple[GapCase, ...] = (
+    GapCase("random_0.3", "single cells, 30 %", lambda rng, _, known: random_cells(rng, known, 0.3)),
+    GapCase("block_0.3", "blocks, 30 % of each sensor", lambda rng, _, known: block_cells(rng, known, 0.3)),
+    GapCase("edge_one", "newest step, one sensor", _edge_one),
+    GapCase("edge_all", "newest step, whole group", lambda _rng, _, known: edge_cells(known, None)),
+    GapCase("silent_one", "one sensor silent for the window", lambda rng, _, known: silent_sensors(rng, known, most=1)),
 )
 
 
-class Tally:
+class ErrorTally:
     """Sums of errors per sensor, [C] each, for one method in one case."""
 
     def __init__(self, sensors: int) -> None:
@@ -179,7 +179,7 @@ def evaluate(
     closed = None if form is None else closed_form.fill_of(form, scale)
     results: dict[str, Any] = {}
     for number, case in enumerate(CASES):
-        tallies = {name: Tally(len(sensors)) for name in [*fills, *(["gaussian"] if closed is not None else [])]}
+        tallies = {name: ErrorTally(len(sensors)) for name in [*fills, *(["gaussian"] if closed is not None else [])]}
         for start in range(0, len(chosen), BATCH):
             values = windows.take(chosen[start : start + BATCH])
             rng = np.random.default_rng([seed, number, start])

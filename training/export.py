@@ -46,7 +46,7 @@ from glaim_stream.models import require_known_operators, staging
 from training import checkpoint as checkpoints
 from training.checkpoint import Checkpoint
 from training.config import ExportSpec, RunConfig, data_path
-from training.data import Batch, MaskSpec, Scale, Series, WindowSet, hide, load, split
+from training.data import MaskSpec, Scale, Series, WindowBatch, WindowSet, hide, load, split
 from training.errors import ExportError, ExportRefused, exits_with_errors
 from training.evaluate import evaluate_run, model_fill, restore
 from training.network import GLAIM, build_network
@@ -73,7 +73,7 @@ BACKEND = Path(__file__).parent / "serve" / "triton_python_backend.py"
 
 
 def write_model(
-    spec: ExportSpec, state: Checkpoint, model: GLAIM, scale: Scale, masks: MaskSpec, warm: Batch,
+    spec: ExportSpec, state: Checkpoint, model: GLAIM, scale: Scale, masks: MaskSpec, warm: WindowBatch,
     metrics: Mapping[str, Any], quantiles: ResidualQuantiles | None,
 ) -> Path:  # fmt: skip
     """Write a version of model_repo/<name> atomically; other versions of the same model are kept.

@@ -122,7 +122,7 @@ def describe(seconds: float) -> str:
     return f"{minutes // 60}h{minutes % 60:02d}m" if minutes >= 60 else f"{minutes}m{rest:02d}s"
 
 
-class Progress:
+class ProgressLine:
     """Progress of consecutive pieces of work: `begin`, `step` after each unit, `end`.
 
     Args:

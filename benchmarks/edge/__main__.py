@@ -28,7 +28,7 @@ import torch
 
 from benchmarks.edge.answers import fill_hidden, stretches
 from benchmarks.edge.experts import expert_weights
-from benchmarks.edge.sources import Source, from_form, from_run, from_served
+from benchmarks.edge.sources import EdgeSource, from_form, from_run, from_served
 from benchmarks.edge.table import IDENTITY, Line, markdown, misses, score
 from benchmarks.paper import lines
 from training.errors import exits_with_errors
@@ -37,7 +37,7 @@ from training.runtime import keep_memory, machine
 CONFIGS = Path(__file__).parents[2] / "training" / "configs"
 
 
-def measure(source: Source, most: int, most_groups: int, command: str) -> list[Line]:
+def measure(source: EdgeSource, most: int, most_groups: int, command: str) -> list[Line]:
     """Return all lines of one model: at most `most` windows of each of `most_groups` groups, evenly spread; 0: all."""
     part = source.part
     names = np.unique(part.windows.groups)
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _add(source: Source, given: argparse.Namespace) -> None:
+def _add(source: EdgeSource, given: argparse.Namespace) -> None:
     options = "".join(f" --{name} {value}" for name in ("windows", "groups") if (value := getattr(given, name)))
     new = measure(source, given.windows, given.groups, f"python -m benchmarks.edge {source.command}{options}")
     lines.put(given.results, new, IDENTITY)

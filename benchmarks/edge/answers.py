@@ -20,7 +20,7 @@ BATCH = 16  # windows a forward pass: 5.7 ms a window at D = 64 on one core, 8.1
 
 
 @dataclass(frozen=True)
-class Answers:
+class EdgeAnswers:
     """Estimates of one case at one lag, [W, C] each, standardised, one row a window in the order of time.
 
     `truth` is NaN where a cell was not hidden or its value is unknown; a baseline is NaN where it has no observation to
@@ -59,7 +59,7 @@ def fill_hidden(
     cases: tuple[str, ...] = CASES,
     closed: TimedFill | None = None,
     times_ms: NDArray[np.int64] | None = None,
-) -> dict[tuple[str, int], Answers]:
+) -> dict[tuple[str, int], EdgeAnswers]:
     """Hide the cells of every case in the windows of one group and fill them by every method.
 
     Args:
@@ -107,10 +107,10 @@ def fill_hidden(
     return found
 
 
-def _empty(steps: NDArray[np.int64], shape: tuple[int, ...], closed: bool) -> Answers:
+def _empty(steps: NDArray[np.int64], shape: tuple[int, ...], closed: bool) -> EdgeAnswers:
     nan = np.full((5, *shape), np.nan, np.float32)
     zeros = np.zeros((2, *shape), np.int64)
-    return Answers(steps, nan[0], nan[1], nan[2], nan[3], zeros[0], zeros[1], nan[4] if closed else None)
+    return EdgeAnswers(steps, nan[0], nan[1], nan[2], nan[3], zeros[0], zeros[1], nan[4] if closed else None)
 
 
 def _batches(windows: WindowSet, index: NDArray[np.int64]) -> Iterator[tuple[slice, Floats]]:

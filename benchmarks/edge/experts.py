@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.edge.answers import BATCH, Answers, Fill
+from benchmarks.edge.answers import BATCH, EdgeAnswers, Fill
 from glaim_stream.blend import WITHOUT_FORM, Expert, ModelScores, blend
 from glaim_stream.blend import Answers as ProbeAnswers
 from glaim_stream.core.catalogue import Model
@@ -43,7 +43,7 @@ Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 
 
-class Weights(Protocol):
+class EdgeWeights(Protocol):
     """The experts' weights of one step; see glaim_stream.blend.experts.Weights."""
 
     def of(self, sensor: Ints, age: Ints, place: Ints, awake: Bools) -> Doubles:
@@ -65,7 +65,7 @@ def expert_weights(
     closed: TimedFill | None = None,
     times_ms: Ints | None = None,
     first: int = 0,
-) -> dict[int, Weights]:
+) -> dict[int, EdgeWeights]:
     """Return the experts' weights at each of `steps`, as a worker with the default settings would use it.
 
     Args:
@@ -83,7 +83,7 @@ def expert_weights(
     wanted = np.unique(steps)
     probes = dict(_probes(values, window, names, wanted, first))
     answers = _answers(list(probes.values()), fill, closed, times_ms)
-    weights: dict[int, Weights] = {}
+    weights: dict[int, EdgeWeights] = {}
     for step in sorted({*wanted.tolist(), *probes}):
         if step in probes:
             probed, truth = answers[step]
@@ -95,7 +95,7 @@ def expert_weights(
     return weights
 
 
-def blended(answers: Answers, weights: Mapping[int, Weights]) -> Floats:
+def blended(answers: EdgeAnswers, weights: Mapping[int, EdgeWeights]) -> Floats:
     """Mix the experts by their weights, float32 [W, C], standardised.
 
     Where interpolation has no value, model and closed form share the weight, as in a worker.

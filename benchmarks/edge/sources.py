@@ -30,7 +30,7 @@ from training.network import GLAIM
 
 
 @dataclass(frozen=True)
-class Part:
+class ScoredPart:
     """The scored part of a data set: values [G, C, R], standardised, NaN where unknown, and all windows in it.
 
     `closed` is the closed form of the served model, else one fitted from the training part; None where that has too few
@@ -45,7 +45,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Source:
+class EdgeSource:
     """A model, and the part of its data that it is scored on; `fill` takes and returns standardised values.
 
     Without a network `fill` is None: the closed form of the part is what is measured.
@@ -53,7 +53,7 @@ class Source:
 
     run: str
     dataset: str
-    part: Part
+    part: ScoredPart
     fill: Fill | None
     d_model: int
     masks: str
@@ -61,7 +61,7 @@ class Source:
     command: str  # the arguments that name it on the command line
 
 
-def from_run(path: Path, *, data: Path | None = None, dataset: str = "", part: str = "test") -> Source:
+def from_run(path: Path, *, data: Path | None = None, dataset: str = "", part: str = "test") -> EdgeSource:
     """Read a run's directory, or one of its checkpoints: the averaged weights of the best epoch.
 
     Raises:
@@ -72,7 +72,7 @@ def from_run(path: Path, *, data: Path | None = None, dataset: str = "", part: s
     config, model, scale = restore(state)
     name = dataset or dataset_name(config)
     directory = path if path.is_dir() else path.parent
-    return Source(
+    return EdgeSource(
         directory.name, name, _part(config, scale, data, part), newest_steps(model), config.model.d_model,
         _masks(config), state.best_epoch,
         str(Path(*path.parts[-3:])),
@@ -81,7 +81,7 @@ def from_run(path: Path, *, data: Path | None = None, dataset: str = "", part: s
 
 def from_served(
     path: Path, config_file: Path, *, data: Path | None = None, dataset: str = "", part: str = "test"
-) -> Source:
+) -> EdgeSource:
     """Read a model of a repository and run it as Triton does: TorchScript in sensor units, the newest steps only.
 
     Args:
@@ -122,7 +122,7 @@ def from_served(
         return scale.apply(filled.numpy())
 
     name = dataset or dataset_name(config)
-    return Source(
+    return EdgeSource(
         f"{contract.name} {contract.version}, as served", name, _part(config, scale, data, part, form), fill,
         config.model.d_model, _masks(config), 0, f"--served {Path(*path.parts[-2:])}",
     )  # fmt: skip
@@ -134,7 +134,7 @@ def scale_of(contract: Contract) -> Scale:
     return Scale(*map(np.array, numbers))
 
 
-def from_form(dataset: str, part: str = "test") -> Source:
+def from_form(dataset: str, part: str = "test") -> EdgeSource:
     """Fit the closed form of one of the paper's data sets; there is no network, as with `model: learn` in a catalogue.
 
     Values that stand for none are missing, and directions are filled on the circle, as a worker does it.
@@ -151,8 +151,8 @@ def from_form(dataset: str, part: str = "test") -> Source:
     scored, scale = getattr(parts, part), fit_scale(parts.train)
     values = scale.apply(scored.values)
     closed = closed_form.fill_of(closed_form.fit(parts.train, WINDOW, parts.validation).form, scale, max(LAGS) + 1)
-    found = Part(series.groups, values, WindowSet(values, WINDOW), scored.times_ms, closed)
-    return Source("closed form", dataset, found, None, 0, "", 0, f"--form {dataset}")
+    found = ScoredPart(series.groups, values, WindowSet(values, WINDOW), scored.times_ms, closed)
+    return EdgeSource("closed form", dataset, found, None, 0, "", 0, f"--form {dataset}")
 
 
 def newest_steps(model: GLAIM) -> Fill:
@@ -179,7 +179,7 @@ def _masks(config: RunConfig) -> str:
     return config.masks.pattern if config.masks.pattern == "deployment" else f"{config.masks.pattern} {rates}"
 
 
-def _part(config: RunConfig, scale: Scale, data: Path | None, part: str, form: ClosedForm | None = None) -> Part:
+def _part(config: RunConfig, scale: Scale, data: Path | None, part: str, form: ClosedForm | None = None) -> ScoredPart:
     series = load(config.data, data or data_path(config.data.file))
     parts = split(series, config.data, config.model.window)
     scored = getattr(parts, part)
@@ -189,4 +189,4 @@ def _part(config: RunConfig, scale: Scale, data: Path | None, part: str, form: C
         with suppress(DataError):  # too few rows
             form = closed_form.fit(parts.train, config.model.window).form
     closed = None if form is None else closed_form.fill_of(form, scale, max(LAGS) + 1)
-    return Part(series.groups, values, windows, scored.times_ms, closed)
+    return ScoredPart(series.groups, values, windows, scored.times_ms, closed)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.edge.answers import Answers
+from benchmarks.edge.answers import EdgeAnswers
 from benchmarks.edge.cases import CASES, LABELS, LAGS
-from benchmarks.edge.experts import MAX_GAP, Weights, blended
+from benchmarks.edge.experts import MAX_GAP, EdgeWeights, blended
 from training.data import Floats
 
 Line = dict[str, Any]
@@ -22,8 +22,8 @@ IDENTITY = ("dataset", "run", "method", "case", "lag")
 
 
 def score(
-    groups: Sequence[Mapping[tuple[str, int], Answers]],
-    weights: Mapping[int, Weights],
+    groups: Sequence[Mapping[tuple[str, int], EdgeAnswers]],
+    weights: Mapping[int, EdgeWeights],
     about: Mapping[str, Any],
     *,
     network: bool = True,
@@ -67,7 +67,7 @@ def score(
     return lines
 
 
-def _errors(by_group: Sequence[Answers], filled: Sequence[Floats]) -> tuple[float, float]:
+def _errors(by_group: Sequence[EdgeAnswers], filled: Sequence[Floats]) -> tuple[float, float]:
     """Return MSE and MAE over the cells whose truth is known."""
     errors = np.concatenate(
         [

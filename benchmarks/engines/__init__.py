@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from benchmarks.load import Load
+from benchmarks.load import TopicLoad
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,12 @@ class Job:
     input_topic: str
     output_topic: str
     consumer_group: str
-    load: Load
+    load: TopicLoad
     through: Sequence[Sequence[int]]  # by input partition and offset: readings up to and including that record
     directory: Path  # for files of the run
 
 
-class Output(Protocol):
+class EngineOutput(Protocol):
     """A message read back from the output topic."""
 
     partition: int
@@ -53,12 +53,12 @@ class Engine(Protocol):
         """Environment variables to add to the inherited ones."""
         ...
 
-    def readings_after(self, job: Job, outputs: Sequence[Output]) -> list[int]:
+    def readings_after(self, job: Job, outputs: Sequence[EngineOutput]) -> list[int]:
         """Number of readings consumed up to each output message; outputs are in order of arrival at the broker."""
         ...
 
 
-def counted(outputs: Sequence[Output]) -> list[int]:
+def counted(outputs: Sequence[EngineOutput]) -> list[int]:
     """`readings_after` of an engine that writes the number of readings into a header of each message."""
     counts: list[int] = np.cumsum([int(dict(output.headers)["readings"]) for output in outputs]).tolist()
     return counts

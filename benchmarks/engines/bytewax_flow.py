@@ -16,20 +16,20 @@ from bytewax.connectors.kafka import KafkaSink, KafkaSinkMessage, KafkaSource
 from bytewax.dataflow import Dataflow
 from bytewax.testing import cluster_main
 
-from benchmarks.engines.rings import Rings
+from benchmarks.engines.rings import StepRings
 
 STEP_MS = int(os.environ["BENCH_STEP_MS"])
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Reading = tuple[datetime, str, float]
 
 
-class Message(Protocol):
+class BytewaxMessage(Protocol):
     """The part of Bytewax's Kafka message that is used here."""
 
     value: bytes
 
 
-def parse(message: Message) -> tuple[str, Reading]:
+def parse(message: BytewaxMessage) -> tuple[str, Reading]:
     """Key and reading of a message."""
     document = orjson.loads(message.value)
     return document["group"], (
@@ -42,7 +42,7 @@ def parse(message: Message) -> tuple[str, Reading]:
 def create_flow() -> Dataflow:
     """The dataflow from the input topic to the output topic."""
     brokers = [os.environ["BENCH_KAFKA"]]
-    rings = Rings(STEP_MS)
+    rings = StepRings(STEP_MS)
 
     def close(item: tuple[str, tuple[int, list[Reading]]]) -> KafkaSinkMessage[bytes, bytes]:
         group, (step, readings) = item

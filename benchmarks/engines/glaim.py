@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 
-from benchmarks.engines import Job, Output
+from benchmarks.engines import EngineOutput, Job
 
 EXACTLY_ONCE = {"GLAIM_DELIVERY": "exactly_once"}
 
@@ -42,7 +42,7 @@ class Glaim:
             "GLAIM_LOG_LEVEL": "warning",
         } | self._settings
 
-    def readings_after(self, job: Job, outputs: Sequence[Output]) -> list[int]:
+    def readings_after(self, job: Job, outputs: Sequence[EngineOutput]) -> list[int]:
         """See Engine; the headers of each message contain its input partition and the last offset it covers."""
         through = [0] * job.load.partitions
         counts = []

@@ -21,7 +21,7 @@ WITHIN_S = 0.1
 WINDOW = 96
 
 
-class Reading(TypedDict):
+class FaustReading(TypedDict):
     """A decoded reading."""
 
     group: str
@@ -30,10 +30,10 @@ class Reading(TypedDict):
     value: float
 
 
-class Stream(Protocol):
+class FaustStream(Protocol):
     """The part of Faust's stream that is used here."""
 
-    def take(self, max_: int, within: float) -> AsyncIterator[list[Reading]]:
+    def take(self, max_: int, within: float) -> AsyncIterator[list[FaustReading]]:
         """Batches of up to `max_` readings."""
         ...
 
@@ -57,7 +57,7 @@ def create_app(environment: Mapping[str, str]) -> faust.App:
     rows: dict[str, int] = {}
 
     @app.agent(source)  # type: ignore[untyped-decorator]
-    async def collect(stream: Stream) -> None:
+    async def collect(stream: FaustStream) -> None:
         async for batch in stream.take(BATCH, within=WITHIN_S):
             for reading in batch:
                 window = windows.get(reading["group"])
@@ -74,7 +74,7 @@ def create_app(environment: Mapping[str, str]) -> faust.App:
     return app
 
 
-def arrow(batch: Sequence[Reading]) -> bytes:
+def arrow(batch: Sequence[FaustReading]) -> bytes:
     """The readings as one Arrow IPC stream."""
     record_batch = pa.record_batch(
         {

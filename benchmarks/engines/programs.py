@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from benchmarks.engines import Job, Output, counted, job_environment
+from benchmarks.engines import EngineOutput, Job, counted, job_environment
 
 # An interpreter with the extra `benchmarks`, for engines whose libraries the product does not need.
 PEER_PYTHON = os.environ.get("GLAIM_BENCH_PYTHON", sys.executable)
@@ -46,7 +46,7 @@ class Program:
         """See Engine."""
         return job_environment(job)
 
-    def readings_after(self, job: Job, outputs: Sequence[Output]) -> list[int]:
+    def readings_after(self, job: Job, outputs: Sequence[EngineOutput]) -> list[int]:
         """See Engine."""
         return counted(outputs)
 

@@ -10,12 +10,12 @@ from typing import TypedDict
 
 from quixstreams import Application
 
-from benchmarks.engines.rings import Rings
+from benchmarks.engines.rings import StepRings
 
 STEP_MS = int(os.environ["BENCH_STEP_MS"])
 
 
-class Reading(TypedDict):
+class QuixReading(TypedDict):
     """A decoded reading."""
 
     sensor: str
@@ -23,26 +23,26 @@ class Reading(TypedDict):
     value: float
 
 
-class Step(TypedDict):
+class QuixStep(TypedDict):
     """The state of one step."""
 
     readings: int
     values: dict[str, float]
 
 
-class Closed(TypedDict):
+class ClosedWindow(TypedDict):
     """A closed window of Quix Streams."""
 
     start: int
-    value: Step
+    value: QuixStep
 
 
-def begin(reading: Reading) -> Step:
+def begin(reading: QuixReading) -> QuixStep:
     """The state of a step after its first reading."""
     return {"readings": 1, "values": {reading["sensor"]: reading["value"]}}
 
 
-def take(step: Step, reading: Reading) -> Step:
+def take(step: QuixStep, reading: QuixReading) -> QuixStep:
     """The state of a step after another reading."""
     step["readings"] += 1
     step["values"][reading["sensor"]] = reading["value"]
@@ -66,9 +66,9 @@ def main() -> None:
         timestamp_extractor=lambda value, headers, timestamp, kind: value["ts"],
     )
     sink = app.topic(os.environ["BENCH_OUTPUT"], value_serializer="json")
-    rings = Rings(STEP_MS)
+    rings = StepRings(STEP_MS)
 
-    def close(window: Closed, key: bytes, timestamp: int, headers: object) -> dict[str, object]:
+    def close(window: ClosedWindow, key: bytes, timestamp: int, headers: object) -> dict[str, object]:
         rings.put(key.decode(), window["start"], window["value"]["values"])
         return {"ts": window["start"], **window["value"]}
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 WINDOW = 96
 
 
-class Rings:
+class StepRings:
     """Last values by group, sensor and step."""
 
     def __init__(self, step_ms: int) -> None:

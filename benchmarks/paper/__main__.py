@@ -31,7 +31,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.paper import cascade, closed_form, jobs, lines, measures, page, peer_networks, peers, plan, tables
-from benchmarks.paper.cells import PAPER_WIDTH, RECIPES, SEED, TABLES, Cell, Place, cells, matches
+from benchmarks.paper.cells import PAPER_WIDTH, RECIPES, SEED, TABLES, PaperCell, TablePlace, cells, matches
 from benchmarks.paper.datasets import DATASETS, absence, find
 from benchmarks.paper.run import ROOT, lines_of, progress, train
 from training.errors import ConfigError, exits_with_errors
@@ -98,7 +98,7 @@ def segments(text: str) -> tuple[int, int]:
     return int(low), int(high)
 
 
-def chosen(given: argparse.Namespace) -> tuple[list[Cell], list[str]]:
+def chosen(given: argparse.Namespace) -> tuple[list[PaperCell], list[str]]:
     """Return the requested cells and the names of the tables.
 
     Raises:
@@ -119,7 +119,7 @@ def chosen(given: argparse.Namespace) -> tuple[list[Cell], list[str]]:
     return [cell for cell in wanted if cell.dataset in here], names
 
 
-def score(cell: Cell, given: argparse.Namespace, places: Sequence[Place] | None = None) -> None:
+def score(cell: PaperCell, given: argparse.Namespace, places: Sequence[TablePlace] | None = None) -> None:
     """Score a cell, store its lines and print the result."""
     if not (given.runs / cell.name / "best.pt").is_file():
         return
@@ -135,7 +135,7 @@ def score(cell: Cell, given: argparse.Namespace, places: Sequence[Place] | None 
         )
 
 
-def work(wanted: Sequence[Cell], given: argparse.Namespace, until: float) -> list[str]:
+def work(wanted: Sequence[PaperCell], given: argparse.Namespace, until: float) -> list[str]:
     """Train and score one cell after the other, or several at a time; return the names of the failed ones."""
     if given.jobs > 1 and len(wanted) > 1:
         return jobs.run([(cell.key, _command(cell, given, until)) for cell in wanted], given.jobs, print, until)
@@ -149,7 +149,7 @@ def work(wanted: Sequence[Cell], given: argparse.Namespace, until: float) -> lis
     return []
 
 
-def _command(cell: Cell, given: argparse.Namespace, until: float) -> list[str]:
+def _command(cell: PaperCell, given: argparse.Namespace, until: float) -> list[str]:
     """Return the command for one cell alone; the parent writes the page."""
     arguments = ["-m", "benchmarks.paper", "--only", cell.key, "--tables", given.tables, "--recipe", cell.recipe]
     arguments += ["--d-model", str(cell.d_model), "--epochs", str(cell.epochs), "--seed", str(cell.seed)]
@@ -207,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with jobs.stoppable():
             for cell in wanted if samplers else []:
                 if cell.pattern == "block" and cell.variant == "full":
-                    score(cell, given, [Place("sampler", (cell.rate,), pair) for pair in samplers])
+                    score(cell, given, [TablePlace("sampler", (cell.rate,), pair) for pair in samplers])
             for cell in wanted if given.score_only and not samplers else []:
                 state = progress(cell, given.runs)
                 if state and (given.again or not plan.is_scored(cell, kept, state.last.epoch)):

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from glaim_stream.form import convex_weights
-from training.data import Batch, Bools, Floats
+from training.data import Bools, Floats, WindowBatch
 from training.evaluate import model_fill
 from training.network import GLAIM, REACHES, reach_classes
 
@@ -60,7 +60,7 @@ def answers(network: GLAIM, values: Floats, observed: Bools) -> dict[str, Floats
     return {"form": values, "network": fill(values, observed), "without_form": fill(bare, observed)}
 
 
-def fit_blend(network: GLAIM, validation: Sequence[Batch]) -> tuple[Blend, float]:
+def fit_blend(network: GLAIM, validation: Sequence[WindowBatch]) -> tuple[Blend, float]:
     """Choose the weights, and return them with the mean logarithm of each window's mean squared error by the blend.
 
     Every window counts alike: for the weights its errors are divided by the root of the sum of their squares. A class
@@ -77,7 +77,7 @@ def fit_blend(network: GLAIM, validation: Sequence[Batch]) -> tuple[Blend, float
     return blend, float(of_windows.mean()) if len(of_windows) else 0.0
 
 
-def _fitted(every: Sequence[Mapping[str, Floats]], validation: Sequence[Batch]) -> Blend:
+def _fitted(every: Sequence[Mapping[str, Floats]], validation: Sequence[WindowBatch]) -> Blend:
     errors, classes = [np.zeros((0, len(ANSWERS)))], [np.zeros(0, np.int64)]
     for batch, found in zip(validation, every, strict=True):
         of_cells = classes_of(batch.observed)

@@ -22,7 +22,7 @@ import torch
 
 from benchmarks.paper import lines, published, subcommand, tables
 from benchmarks.paper.blend import Blend, fit_blend
-from benchmarks.paper.cells import PAPER_WIDTH, SEED, Cell
+from benchmarks.paper.cells import PAPER_WIDTH, SEED, PaperCell
 from benchmarks.paper.closed_form import cells_of
 from benchmarks.paper.datasets import DATASETS, WINDOW, read
 from benchmarks.paper.draws import DRAWS
@@ -37,10 +37,10 @@ from training.checkpoint import Checkpoint
 from training.config import RunConfig, TrainSpec, build
 from training.data import SEGMENTS, MaskSpec, fit_scale
 from training.errors import exits_with_errors
-from training.evaluate import Tally, restore
+from training.evaluate import ErrorTally, restore
 from training.fit import FoldForms, ended, fit_folds, log_header, train_network
 from training.network import GLAIM, GLAIMConfig
-from training.runtime import Progress, device, keep_memory, known_device, machine
+from training.runtime import ProgressLine, device, keep_memory, known_device, machine
 
 EPOCHS = 30
 FOLDS = 6
@@ -104,7 +104,7 @@ class Run:
 
 
 @dataclasses.dataclass(frozen=True)
-class Trained:
+class TrainedCascade:
     """A trained network with the closed form that fills its windows and the weights of the answers.
 
     run: Its device is that of the training; the network may be on another one.
@@ -122,7 +122,7 @@ class Trained:
     machine: str
 
 
-def train(run: Run, root: Path, say: Say, *, score_only: bool = False) -> Trained:
+def train(run: Run, root: Path, say: Say, *, score_only: bool = False) -> TrainedCascade:
     """Fit the forms, train from the last checkpoint on, and choose network and weights of the answers by validation.
 
     The network is that of the best epoch or of the last one, whichever has the better blend. The best epoch is that of
@@ -157,24 +157,24 @@ def train(run: Run, root: Path, say: Say, *, score_only: bool = False) -> Traine
     stored = build(json.loads(state.config)).train
     run = dataclasses.replace(run, device=stored.device)
     trained_on = str(log_header(directory).get("machine", ""))
-    return Trained(run, network, epoch, state, bool(ended(state, stored)), forms, blend, trained_on)
+    return TrainedCascade(run, network, epoch, state, bool(ended(state, stored)), forms, blend, trained_on)
 
 
-def score(trained: Trained, cells: HiddenCells, progress: Progress) -> dict[str, Tally]:
+def score(trained: TrainedCascade, cells: HiddenCells, progress: ProgressLine) -> dict[str, ErrorTally]:
     """Score the blend, and each of its answers."""
     fill = closed_form.fill_of(trained.forms.whole, fit_scale(parts(cells.dataset, WINDOW).train))
-    tallies: dict[str, Tally] = {}
+    tallies: dict[str, ErrorTally] = {}
     progress.begin(cells.name, len(cells))
     for hidden, end_ms in cells.batches(_BATCH):
         batch = filled_batch(hidden, fill(hidden.values, hidden.observed, end_ms))
         for name, answer in trained.blend.answers(trained.network, batch.values, batch.observed).items():
-            tallies.setdefault(name, Tally(cells.sensors)).add(answer, batch.truth, batch.hidden)
+            tallies.setdefault(name, ErrorTally(cells.sensors)).add(answer, batch.truth, batch.hidden)
         progress.step(count=len(end_ms))
     progress.end()
     return tallies
 
 
-def identified(run: Run, cell: Cell, draw: int) -> Line:
+def identified(run: Run, cell: PaperCell, draw: int) -> Line:
     """Return the part of a line that identifies it."""
     sizes = run.config.model
     return {
@@ -191,7 +191,7 @@ def machines(trained_on: str) -> str:
     return here if trained_on in ("", here) else f"{here}; trained on {trained_on}"
 
 
-def line_of(trained: Trained, cell: Cell, draw: int, progress: Progress) -> Line:
+def line_of(trained: TrainedCascade, cell: PaperCell, draw: int, progress: ProgressLine) -> Line:
     """Score one draw of a cell and make its line; `parts_mse` has the error of each answer alone."""
     cells = HiddenCells(cell.dataset, cell.pattern, cell.rate, draw, trained.run.every)
     tallies = score(trained, cells, progress)
@@ -216,11 +216,11 @@ def line_of(trained: Trained, cell: Cell, draw: int, progress: Progress) -> Line
 
 
 def work(
-    wanted: Sequence[Cell], draws: int, root: Path, results: Path, say: Say, runs: Sequence[Run], *,
+    wanted: Sequence[PaperCell], draws: int, root: Path, results: Path, say: Say, runs: Sequence[Run], *,
     score_only: bool = False,
 ) -> None:  # fmt: skip
     """Train each data set's network and score the cells that have no line of this state of it."""
-    progress = Progress(say)
+    progress = ProgressLine(say)
     for run in runs:
         trained = train(run, root, say, score_only=score_only)
         for draw in range(draws):

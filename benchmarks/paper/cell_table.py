@@ -21,16 +21,16 @@ ALONE = ("ours", "paper")  # the recipes of the column, in this order; the other
 
 
 @dataclass(frozen=True)
-class Found:
+class CellLines:
     """Lines of one table and pattern: of networks alone, of the closed form, and of the network over it."""
 
     networks: Sequence[Line]
     forms: Sequence[Line]
     cascades: Sequence[Line]
 
-    def where(self, **values: object) -> Found:
+    def where(self, **values: object) -> CellLines:
         """The lines that have these values."""
-        return Found(
+        return CellLines(
             *(
                 [line for line in some if all(line[name] == value for name, value in values.items())]
                 for some in (self.networks, self.forms, self.cascades)
@@ -38,7 +38,7 @@ class Found:
         )
 
 
-def text(table: str, pattern: str, every: Found) -> str:
+def text(table: str, pattern: str, every: CellLines) -> str:
     """Return one full table: a row for each test rate of the data sets that were run, and a summary of the ratios.
 
     Args:
@@ -67,11 +67,11 @@ def text(table: str, pattern: str, every: Found) -> str:
     return f"{grid(header, rows)}\n{form_means.summary(found.forms)}{form_means.summary(found.cascades)}"
 
 
-def _has_lines(found: Found) -> bool:
+def _has_lines(found: CellLines) -> bool:
     return bool(found.networks or found.forms or found.cascades)
 
 
-def _measured(found: Found, dataset: str, rate: float) -> list[str]:
+def _measured(found: CellLines, dataset: str, rate: float) -> list[str]:
     """The columns behind the paper's."""
     of_cell = found.where(dataset=dataset, test_rate=rate)
     alone = [line for recipe in ALONE for line in of_cell.networks if line["recipe"] == recipe]
@@ -108,7 +108,7 @@ def _with_ratio(mean: form_means.Mean | None) -> list[str]:
     return [f"{errors(mean.mse, mean.mae)}{spread}", EMPTY if mean.ratio is None else f"{mean.ratio:.2f}"]
 
 
-def _mean(found: Found, dataset: str, printed: Sequence[published.Figure | None]) -> list[list[str]]:
+def _mean(found: CellLines, dataset: str, printed: Sequence[published.Figure | None]) -> list[list[str]]:
     """Return the mean over the rates, as in the paper's main tables, where each has a line; `printed`: the paper's."""
     means = [form_means.of_rates(some, dataset, published.RATES) for some in (found.forms, found.cascades)]
     known = [figure for figure in printed if figure is not None]
@@ -120,7 +120,7 @@ def _mean(found: Found, dataset: str, printed: Sequence[published.Figure | None]
     return [[f"**{dataset}**", "**mean**", theirs, *blank, *form, EMPTY, *blend]]
 
 
-def glance(every: Found) -> str:
+def glance(every: CellLines) -> str:
     """Return the ratio of the MSE to the paper's, by data set and pattern: geometric means over the four rates."""
     patterns = [every.where(table=pattern, pattern=pattern) for pattern in PATTERNS]
     rows = []

@@ -1,7 +1,7 @@
 """The models of the paper's tables: their names and the runs that train them.
 
-A `Cell` is one trained model, which can fill several places of the tables (`places`): a model trained on blocks at 0.3
-has a place in the block table, a row in the shift table at four rates, and the first column of the ablations.
+A `PaperCell` is one trained model, which can fill several places of the tables (`places`): a model trained on blocks at
+0.3 has a place in the block table, a row in the shift table at four rates, and the first column of the ablations.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SENSITIVE = ("ETTh1", "Weather")
 
 
 @dataclass(frozen=True)
-class Budget:
+class EpochBudget:
     """The length of a training by the recipe `ours`.
 
     Epochs of so many iterations (0: every window once), each followed by a validation on so many windows (0: all).
@@ -53,16 +53,16 @@ class Budget:
 
 # Sized so that a cell takes some ten minutes to an hour on one core at a hidden dimension of 64. The cosine ends with
 # the last epoch, so a training uses its whole budget.
-BUDGETS: Mapping[str, Budget] = {
-    "Illness": Budget(70, 0, 0),
-    "Exchange": Budget(10, 200, 0),
-    "Weather": Budget(10, 200, 400),
+BUDGETS: Mapping[str, EpochBudget] = {
+    "Illness": EpochBudget(70, 0, 0),
+    "Exchange": EpochBudget(10, 200, 0),
+    "Weather": EpochBudget(10, 200, 400),
 }
-OTHER_BUDGET = Budget(14, 200, 720)
+OTHER_BUDGET = EpochBudget(14, 200, 720)
 
 
 @dataclass(frozen=True)
-class Place:
+class TablePlace:
     """A trained model's place in a table: the rates it is tested at; more than one is averaged into a single line.
 
     `segments` replaces the default of the block sampler, to measure the effect of that choice.
@@ -74,7 +74,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Cell:
+class PaperCell:
     """One model to train.
 
     `recipe` is `paper` (Adam at a constant rate, no averaging), `ours` (twice that rate, warm-up, cosine, averaged
@@ -135,7 +135,7 @@ class Cell:
         return " ".join(parts)
 
 
-def config(cell: Cell) -> RunConfig:
+def config(cell: PaperCell) -> RunConfig:
     """Return the run that trains a cell: the paper's protocol with the changes of the recipe."""
     dataset = DATASETS[cell.dataset]
     rates = (RATES[0], RATES[-1]) if cell.recipe == "mixed" else (cell.rate, cell.rate)
@@ -153,21 +153,21 @@ def config(cell: Cell) -> RunConfig:
     return RunConfig(name=cell.name, data=dataset.spec, model=cell.sizes, masks=masks, train=train)
 
 
-def places(cell: Cell) -> list[Place]:
+def places(cell: PaperCell) -> list[TablePlace]:
     """Return the places in the tables that a trained cell fills."""
     if cell.variant in SIZES:
-        return [Place("sensitivity", (cell.rate,))]
+        return [TablePlace("sensitivity", (cell.rate,))]
     if cell.variant in ABLATIONS:
-        return [Place("ablation", ABLATION_RATES)]
-    found = [Place(cell.pattern, (cell.rate,))]
+        return [TablePlace("ablation", ABLATION_RATES)]
+    found = [TablePlace(cell.pattern, (cell.rate,))]
     if cell.rate == 0.3:
-        found += [Place("shift", (rate,)) for rate in RATES]
+        found += [TablePlace("shift", (rate,)) for rate in RATES]
         if cell.pattern == "block" and cell.dataset in ABLATED:
-            found.append(Place("ablation", ABLATION_RATES))
+            found.append(TablePlace("ablation", ABLATION_RATES))
     return found
 
 
-def cells(datasets: Sequence[str], tables: Sequence[str]) -> Iterator[Cell]:
+def cells(datasets: Sequence[str], tables: Sequence[str]) -> Iterator[PaperCell]:
     """Yield the models that the tables need of these data sets, without width or recipe, the main ones first."""
     wanted = set(tables)
     main = [("block", 0.3), ("random", 0.3)]
@@ -180,21 +180,21 @@ def cells(datasets: Sequence[str], tables: Sequence[str]) -> Iterator[Cell]:
             stable = "stability" in wanted and (dataset, pattern) in STABLE
             sized = "sensitivity" in wanted and dataset in SENSITIVE and pattern == "random"
             if wanted & uses or stable or sized or "draws" in wanted:
-                yield Cell(dataset, pattern, rate)
+                yield PaperCell(dataset, pattern, rate)
     if "ablation" in wanted:
         for variant in ABLATIONS:
-            yield from (Cell(dataset, "block", 0.3, variant) for dataset in datasets if dataset in ABLATED)
+            yield from (PaperCell(dataset, "block", 0.3, variant) for dataset in datasets if dataset in ABLATED)
     if "sensitivity" in wanted:
         for variant in SIZES:
             for rate in RATES:
-                yield from (Cell(dataset, "random", rate, variant) for dataset in datasets if dataset in SENSITIVE)
+                yield from (PaperCell(dataset, "random", rate, variant) for dataset in datasets if dataset in SENSITIVE)
 
 
 # The trained families whose dependency matrices the paper compares.
 STABLE = (("ETTh1", "random"), ("ETTh1", "block"), ("Illness", "random"))
 
 
-def matches(cell: Cell, patterns: Sequence[str]) -> bool:
+def matches(cell: PaperCell, patterns: Sequence[str]) -> bool:
     """Whether any pattern names the cell, part by part: `ETTh1`, `*/block`, `Illness/block/0.3/no_*`.
 
     A pattern may stop early; the missing parts match anything.

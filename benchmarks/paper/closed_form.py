@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.paper import lines, published, subcommand, tables
-from benchmarks.paper.cells import PAPER_WIDTH, SEED, Cell, matches
+from benchmarks.paper.cells import PAPER_WIDTH, SEED, PaperCell, matches
 from benchmarks.paper.datasets import DATASETS, WINDOW, absence, find
 from benchmarks.paper.draws import DRAWS
 from benchmarks.paper.form_means import RECIPE, shifted
@@ -36,15 +36,15 @@ from glaim_stream.form import Fitted
 from training import closed_form
 from training.data import SEGMENTS, fit_scale
 from training.errors import ConfigError, exits_with_errors
-from training.evaluate import Tally
-from training.runtime import Progress, machine
+from training.evaluate import ErrorTally
+from training.runtime import ProgressLine, machine
 
 NAME = "closed-form"
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Form:
+class DataSetForm:
     """The closed form of a data set, and the seconds of its fit."""
 
     fitted: Fitted
@@ -56,18 +56,18 @@ class Form:
         return self.fitted.form.digest[:16]
 
 
-def fitted(dataset: str) -> Form:
+def fitted(dataset: str) -> DataSetForm:
     """Fit the closed form of a data set; the test part is not used."""
     start_s = time.perf_counter()
     validation = parts(dataset, WINDOW).validation
     form = closed_form.fit(rows_of_form(dataset, WINDOW), WINDOW, validation, only_numbers=True)
-    return Form(form, time.perf_counter() - start_s)
+    return DataSetForm(form, time.perf_counter() - start_s)
 
 
-def score(form: Form, cells: HiddenCells, progress: Progress) -> Line:
+def score(form: DataSetForm, cells: HiddenCells, progress: ProgressLine) -> Line:
     """Score a closed form and both baselines; MSE and MAE by method, and the windows."""
     fill = closed_form.fill_of(form.fitted.form, fit_scale(parts(cells.dataset, WINDOW).train))
-    own, windows = Tally(cells.sensors), 0
+    own, windows = ErrorTally(cells.sensors), 0
     progress.begin(cells.name, len(cells))
     for batch, end_ms in cells.batches():
         own.add(fill(batch.values, batch.observed, end_ms), batch.truth, batch.hidden)
@@ -80,7 +80,7 @@ def score(form: Form, cells: HiddenCells, progress: Progress) -> Line:
     return found
 
 
-def lines_of(form: Form, cell: Cell, draw: int, progress: Progress, every: int = 1) -> list[Line]:
+def lines_of(form: DataSetForm, cell: PaperCell, draw: int, progress: ProgressLine, every: int = 1) -> list[Line]:
     """Score one draw of a cell; return its line, and the line of its place in the table of the shift."""
     scores = score(form, HiddenCells(cell.dataset, cell.pattern, cell.rate, draw, every), progress)
     figure = published.glaim(cell.pattern, cell.dataset, cell.rate)
@@ -96,7 +96,7 @@ def lines_of(form: Form, cell: Cell, draw: int, progress: Progress, every: int =
     return [line, shifted(line)]
 
 
-def identified(cell: Cell, draw: int) -> Line:
+def identified(cell: PaperCell, draw: int) -> Line:
     """Return the part of a line that identifies it; there is no network, so its sizes are 0."""
     return {
         "table": cell.pattern, "dataset": cell.dataset, "pattern": cell.pattern, "train_rate": cell.rate,
@@ -106,13 +106,13 @@ def identified(cell: Cell, draw: int) -> Line:
     }  # fmt: skip
 
 
-def run(wanted: Sequence[Cell], draws: int, results: Path, say: Say = print, *, every: int | None = None) -> None:
+def run(wanted: Sequence[PaperCell], draws: int, results: Path, say: Say = print, *, every: int | None = None) -> None:
     """Score the cells that have no line of the present closed form; the first draw of all cells comes first.
 
     every: which test window is scored; None: see `Dataset.every`.
     """
-    forms: dict[str, Form] = {}
-    progress = Progress(say)
+    forms: dict[str, DataSetForm] = {}
+    progress = ProgressLine(say)
     for draw in range(draws):
         for cell in wanted:
             if cell.dataset not in forms:
@@ -139,14 +139,14 @@ def run(wanted: Sequence[Cell], draws: int, results: Path, say: Say = print, *, 
             )
 
 
-def cells_of(only: Sequence[str]) -> list[Cell]:
+def cells_of(only: Sequence[str]) -> list[PaperCell]:
     """Return the cells of both patterns for the data sets that are here.
 
     Raises:
         ConfigError: no cell matches.
     """
     every = [
-        Cell(dataset, pattern, rate, recipe=RECIPE, d_model=PAPER_WIDTH)
+        PaperCell(dataset, pattern, rate, recipe=RECIPE, d_model=PAPER_WIDTH)
         for dataset in DATASETS
         for pattern in ("block", "random")
         for rate in published.RATES

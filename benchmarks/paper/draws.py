@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.paper import lines
-from benchmarks.paper.cells import Cell, Place, places
+from benchmarks.paper.cells import PaperCell, TablePlace, places
 from benchmarks.paper.lines import Line
 from benchmarks.paper.run import Say, printed
 from benchmarks.paper.score import HiddenCells, score
@@ -27,7 +27,7 @@ DRAWS = 12  # the first is that of the tables
 IDENTITY = ("dataset", "pattern", "train_rate", "test_rate", "recipe", "d_model", "seed")
 
 
-def measure(cells: Sequence[Cell], root: Path, say: Say = print, draws: int = DRAWS) -> list[Line]:
+def measure(cells: Sequence[PaperCell], root: Path, say: Say = print, draws: int = DRAWS) -> list[Line]:
     """Return a line for each rate at which a trained cell is tested alone.
 
     Args:
@@ -57,7 +57,7 @@ def measure(cells: Sequence[Cell], root: Path, say: Say = print, draws: int = DR
     return found
 
 
-def _line(cell: Cell, place: Place, mse: Sequence[float], mae: Sequence[float]) -> Line:
+def _line(cell: PaperCell, place: TablePlace, mse: Sequence[float], mae: Sequence[float]) -> Line:
     paper_mse, paper_mae = printed(cell, place)
     return {
         "dataset": cell.dataset,

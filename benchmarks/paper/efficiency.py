@@ -19,7 +19,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.paper import lines, published
-from benchmarks.paper.cells import Cell
+from benchmarks.paper.cells import PaperCell
 from benchmarks.paper.datasets import DATASETS
 from benchmarks.paper.lines import Line
 from benchmarks.paper.tables import grid
@@ -46,7 +46,7 @@ def measure(dataset: str, *, width: int = WIDTH, batch: int = BATCH, device: str
     """
     torch.manual_seed(0)
     sensors = DATASETS[dataset].sensors
-    sizes = dataclasses.replace(Cell(dataset, "random", RATE, d_model=width).sizes, num_variables=sensors)
+    sizes = dataclasses.replace(PaperCell(dataset, "random", RATE, d_model=width).sizes, num_variables=sensors)
     model = build_network(sizes).to(device).train()
     truth = torch.randn(batch, sensors, sizes.window, device=device)
     observed = torch.rand(truth.shape, device=device) >= RATE

@@ -16,13 +16,13 @@ from training import closed_form
 from training.closed_form import TimedFill
 from training.config import RunConfig
 from training.data import (
-    Batch,
     Bools,
     Drawn,
     Floats,
     Scale,
     Split,
     Tensors,
+    WindowBatch,
     WindowSet,
     fit_scale,
     fixed_batches,
@@ -43,7 +43,7 @@ class FilledDraw(Drawn):
     filled: Floats
 
 
-def filled_batch(batch: Batch, filled: Floats) -> Batch:
+def filled_batch(batch: WindowBatch, filled: Floats) -> WindowBatch:
     """Put the closed form's values into the holes of a batch."""
     return dataclasses.replace(batch, values=np.where(batch.observed, batch.values, filled))
 
@@ -70,7 +70,7 @@ class FilledWindows:
         )  # fmt: skip
         self.iterations, self.batch_size, self.seed = spec.iterations, spec.batch_size, spec.seed
         self.device = torch.device(spec.device)
-        self.validation: Sequence[Batch] = validation_batches(
+        self.validation: Sequence[WindowBatch] = validation_batches(
             config, parts, closed_form.fill_of(forms.whole, scale), scale
         )
 
@@ -96,7 +96,7 @@ class FilledWindows:
         return tensors(filled_batch(hide(drawn.values[rows], drawn.hidden[rows]), drawn.filled[rows]), self.device)
 
 
-def validation_batches(config: RunConfig, parts: Split, fill: TimedFill, scale: Scale) -> list[Batch]:
+def validation_batches(config: RunConfig, parts: Split, fill: TimedFill, scale: Scale) -> list[WindowBatch]:
     """Return filled validation windows with fixed gaps; only cells of rows that no closed form has seen count.
 
     The first windows begin in the training part, whose rows the form knows.

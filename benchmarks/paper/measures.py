@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.paper import draws, efficiency, lines, stability
-from benchmarks.paper.cells import Cell
+from benchmarks.paper.cells import PaperCell
 
 TABLES = ("draws", "stability", "efficiency")
 
 
-def write(names: Sequence[str], cells: Sequence[Cell], runs: Path, results: Path, device: str) -> None:
+def write(names: Sequence[str], cells: Sequence[PaperCell], runs: Path, results: Path, device: str) -> None:
     """Make the requested measurements and store their lines."""
     if "draws" in names:
         lines.put(results / draws.FILE, draws.measure(cells, runs), draws.IDENTITY)

@@ -74,7 +74,7 @@ def text(found: Sequence[Line], folder: Path) -> str:
     cascades = largest([line for line in found if form_means.is_cascade(line)])
     trainings = [line for line in found if line["recipe"] == form_means.CASCADE]
     found = [line for line in found if line["recipe"] != form_means.RECIPE and not form_means.is_cascade(line)]
-    every = cell_table.Found(found, forms, cascades)
+    every = cell_table.CellLines(found, forms, cascades)
     sections = [
         ("At a glance", cell_table.glance(every)),
         *((title, cell_table.text(table, pattern, every)) for title, table, pattern in ACCURACY),

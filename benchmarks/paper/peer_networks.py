@@ -20,9 +20,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from training.data import Batch, Bools, Floats
+from training.data import Bools, Floats, WindowBatch
 from training.errors import ConfigError
-from training.evaluate import Fill, Tally
+from training.evaluate import ErrorTally, Fill
 
 INSTALL = "pip install 'glaim-stream[peers]'"
 DRAWS = 5
@@ -42,9 +42,9 @@ class Peer:
     """
 
     sizes: Callable[[int], dict[str, Any]]
-    inputs: Callable[[Batch, str], dict[str, Tensor]]
+    inputs: Callable[[WindowBatch, str], dict[str, Tensor]]
     fill: Callable[[torch.nn.Module, str], Fill]
-    error: Callable[[torch.nn.Module, Sequence[Batch], str], float]
+    error: Callable[[torch.nn.Module, Sequence[WindowBatch], str], float]
     criterion: str = "mse"
     most_windows: int = 0
 
@@ -75,7 +75,7 @@ def quiet() -> contextlib.redirect_stdout[io.TextIOWrapper]:
     return contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
 
 
-def inputs(batch: Batch, device: str = "cpu") -> dict[str, Tensor]:
+def inputs(batch: WindowBatch, device: str = "cpu") -> dict[str, Tensor]:
     """Convert a batch to the input of PyPOTS's networks, float tensors [B, T, C].
 
     `X` is 0 where missing or hidden, `missing_mask` is 1 where observed (despite PyPOTS's name), `X_ori` is the truth,
@@ -85,7 +85,7 @@ def inputs(batch: Batch, device: str = "cpu") -> dict[str, Tensor]:
     return {name: tensor.transpose(1, 2).contiguous() for name, tensor in made.items()}
 
 
-def diffusion_inputs(batch: Batch, device: str = "cpu") -> dict[str, Tensor]:
+def diffusion_inputs(batch: WindowBatch, device: str = "cpu") -> dict[str, Tensor]:
     """Convert a batch to the input of CSDI, float tensors [B, C, T] and the steps' numbers [B, T].
 
     `cond_mask` is 1 at the observed cells, on which the draws are conditioned, `indicating_mask` at the hidden ones.
@@ -94,7 +94,7 @@ def diffusion_inputs(batch: Batch, device: str = "cpu") -> dict[str, Tensor]:
     return {**_tensors(batch, "cond_mask", device), "observed_tp": steps.expand(len(batch.values), -1)}
 
 
-def _tensors(batch: Batch, observed: str, device: str) -> dict[str, Tensor]:
+def _tensors(batch: WindowBatch, observed: str, device: str) -> dict[str, Tensor]:
     """The arrays of a batch as float tensors [B, C, T]; `observed` is the name of the mask of observed cells."""
     arrays: dict[str, Floats | Bools] = {
         "X": batch.values, observed: batch.observed, "X_ori": batch.truth, "indicating_mask": batch.hidden,
@@ -107,7 +107,7 @@ def fill_of(network: torch.nn.Module, device: str = "cpu") -> Fill:
 
     def fill(values: Floats, observed: Bools) -> Floats:
         network.eval()
-        seen = inputs(Batch(values, observed, values, ~observed), device)
+        seen = inputs(WindowBatch(values, observed, values, ~observed), device)
         with torch.inference_mode():
             answer = network({name: seen[name] for name in ("X", "missing_mask")})["imputation"]
         filled: Floats = answer.transpose(1, 2).cpu().numpy()
@@ -121,7 +121,7 @@ def diffusion_fill_of(network: torch.nn.Module, device: str = "cpu") -> Fill:
 
     def fill(values: Floats, observed: Bools) -> Floats:
         network.eval()
-        seen = diffusion_inputs(Batch(values, observed, values, ~observed), device)
+        seen = diffusion_inputs(WindowBatch(values, observed, values, ~observed), device)
         with torch.inference_mode():
             drawn = network(seen, n_sampling_times=DRAWS)["imputation"]  # [B, draws, T, C]
         filled: Floats = drawn.mean(dim=1).transpose(1, 2).cpu().numpy()
@@ -130,16 +130,16 @@ def diffusion_fill_of(network: torch.nn.Module, device: str = "cpu") -> Fill:
     return fill
 
 
-def fill_error(network: torch.nn.Module, batches: Sequence[Batch], device: str = "cpu") -> float:
+def fill_error(network: torch.nn.Module, batches: Sequence[WindowBatch], device: str = "cpu") -> float:
     """Return the MSE over all hidden cells of the batches, standardised."""
     fill = fill_of(network, device)
-    tally = Tally(batches[0].truth.shape[1])
+    tally = ErrorTally(batches[0].truth.shape[1])
     for batch in batches:
         tally.add(fill(batch.values, batch.observed), batch.truth, batch.hidden)
     return float(tally.squared.sum() / max(int(tally.count.sum()), 1))
 
 
-def noise_error(network: torch.nn.Module, batches: Sequence[Batch], device: str = "cpu") -> float:
+def noise_error(network: torch.nn.Module, batches: Sequence[WindowBatch], device: str = "cpu") -> float:
     """Return the mean training loss of CSDI, with the same noise in every epoch: draws would cost 50 times as much."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)

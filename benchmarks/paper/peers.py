@@ -35,7 +35,7 @@ from typing import Any, Protocol
 import torch
 
 from benchmarks.paper import lines
-from benchmarks.paper.cells import BUDGETS, OTHER_BUDGET, Cell
+from benchmarks.paper.cells import BUDGETS, OTHER_BUDGET, PaperCell
 from benchmarks.paper.datasets import DATASETS, WINDOW
 from benchmarks.paper.lines import Line
 from benchmarks.paper.peer_networks import PEERS, Peer, library, quiet
@@ -74,12 +74,12 @@ def named(text: str) -> list[str]:
     return names
 
 
-def cells_of(wanted: Iterable[Cell]) -> list[Cell]:
+def cells_of(wanted: Iterable[PaperCell]) -> list[PaperCell]:
     """Return the chosen cells on which a peer can be trained, each data set, pattern and rate once."""
     return [cell for cell in dict.fromkeys(wanted) if cell.variant == "full"]
 
 
-def build(method: str, sensors: int, cell: Cell, device: str) -> Any:
+def build(method: str, sensors: int, cell: PaperCell, device: str) -> Any:
     """Build an untrained imputer of PyPOTS; the cell's seed determines its weights."""
     made = library()
     learning_rate = DATASETS[cell.dataset].learning_rate
@@ -92,7 +92,7 @@ def build(method: str, sensors: int, cell: Cell, device: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedPeer:
     """The result of a training; the network holds the weights of its best epoch."""
 
     epochs: int
@@ -103,7 +103,9 @@ class Trained:
     ended: str  # by `patience`, `epochs` or `minutes`
 
 
-def train(peer: Peer, imputer: Any, cell: Cell, minutes: float, *, device: str = "cpu", say: Say = print) -> Trained:
+def train(
+    peer: Peer, imputer: Any, cell: PaperCell, minutes: float, *, device: str = "cpu", say: Say = print
+) -> TrainedPeer:
     """Train an imputer of PyPOTS on a cell's windows and gaps; it ends with the weights of its best epoch.
 
     Args:
@@ -158,10 +160,10 @@ def train(peer: Peer, imputer: Any, cell: Cell, minutes: float, *, device: str =
         elif minutes and processor_s >= 60 * minutes:
             ended = "minutes"
     network.load_state_dict(weights)
-    return Trained(epoch, best_epoch, best, seconds, processor_s, ended)
+    return TrainedPeer(epoch, best_epoch, best, seconds, processor_s, ended)
 
 
-def identified(method: str, cell: Cell) -> Line:
+def identified(method: str, cell: PaperCell) -> Line:
     """Return the part of a line that identifies it."""
     return {
         "method": method,
@@ -174,7 +176,7 @@ def identified(method: str, cell: Cell) -> Line:
     }
 
 
-def measure(method: str, cell: Cell, minutes: float, *, device: str = "cpu", say: Say = print) -> Line:
+def measure(method: str, cell: PaperCell, minutes: float, *, device: str = "cpu", say: Say = print) -> Line:
     """Train a peer on a cell, score it on the cell's test windows, and return the line.
 
     Raises:
@@ -212,10 +214,10 @@ def measure(method: str, cell: Cell, minutes: float, *, device: str = "cpu", say
     }
 
 
-def command(method: str, cell: Cell, minutes: float) -> str:
+def command(method: str, cell: PaperCell, minutes: float) -> str:
     """Return the command that trains and scores this peer again."""
     only = f"{cell.dataset}/{cell.pattern}/{cell.rate:g}"
-    seed = f" --seed {cell.seed}" if cell.seed != Cell.seed else ""
+    seed = f" --seed {cell.seed}" if cell.seed != PaperCell.seed else ""
     sized = f"--d-model {cell.d_model} --minutes {minutes:g}"
     return f"python -m benchmarks.paper --peers {method} --only {only} {sized}{seed}"
 
@@ -228,7 +230,7 @@ def is_done(line: Line | None, minutes: float) -> bool:
     return not (line["ended"] == "minutes" and line["minutes"] and longer)
 
 
-def run(names: Sequence[str], cells: Sequence[Cell], given: Budgeted, until: float, say: Say = print) -> None:
+def run(names: Sequence[str], cells: Sequence[PaperCell], given: Budgeted, until: float, say: Say = print) -> None:
     """Train and score peers one after the other, storing each line at once.
 
     Args:
@@ -261,7 +263,7 @@ def run(names: Sequence[str], cells: Sequence[Cell], given: Budgeted, until: flo
             say(f"{_called(method, cell)}  {line['mse']:.3f} / {line['mae']:.3f} after {line['epochs']} epochs")
 
 
-def _called(method: str, cell: Cell) -> str:
+def _called(method: str, cell: PaperCell) -> str:
     return f"{cell.dataset}/{cell.pattern}/{cell.rate:g}  {method}"
 
 

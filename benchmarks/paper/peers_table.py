@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.paper import form_means, lines, published
-from benchmarks.paper.cells import Cell
+from benchmarks.paper.cells import PaperCell
 from benchmarks.paper.datasets import DATASETS
 from benchmarks.paper.lines import Line
 from benchmarks.paper.peers import FILE
@@ -112,7 +112,7 @@ def _printed(method: str, line: Line) -> str:
 def _parameters(dataset: str, width: int) -> int:
     """Count the parameters of the full network, without allocating them."""
     sizes = dataclasses.replace(
-        Cell(dataset, "block", 0.3, d_model=width).sizes, num_variables=DATASETS[dataset].sensors
+        PaperCell(dataset, "block", 0.3, d_model=width).sizes, num_variables=DATASETS[dataset].sensors
     )
     with torch.device("meta"):
         return count_parameters(build_network(sizes))

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.paper.cells import Cell, config, places
+from benchmarks.paper.cells import PaperCell, config, places
 from benchmarks.paper.datasets import DATASETS, WINDOW
 from benchmarks.paper.lines import Line, identity
-from benchmarks.paper.run import Progress, identified, progress
+from benchmarks.paper.run import CellProgress, identified, progress
 from training.runtime import describe
 
 
@@ -17,8 +17,8 @@ from training.runtime import describe
 class Entry:
     """One cell of the plan; `left_s` is None if nothing comparable was trained yet."""
 
-    cell: Cell
-    state: Progress | None
+    cell: PaperCell
+    state: CellProgress | None
     scored: bool  # has all lines of a finished training
     epochs: int  # most epochs of its recipe
     left_s: float | None
@@ -33,13 +33,13 @@ class Entry:
         return "to score" if self.state.finished else f"epoch {self.state.last.epoch} of {self.epochs}"
 
 
-def is_scored(cell: Cell, kept: Mapping[str, Line], epoch: int | None = None) -> bool:
+def is_scored(cell: PaperCell, kept: Mapping[str, Line], epoch: int | None = None) -> bool:
     """Whether all lines of a cell exist: of a finished training, or of this `epoch` or a later one."""
     lines = [kept.get(identity(identified(cell, place))) for place in places(cell)]
     return all(line is not None and (line["finished"] if epoch is None else line["epochs"] >= epoch) for line in lines)
 
 
-def cost(cell: Cell) -> float:
+def cost(cell: PaperCell) -> float:
     """Return the cost of an epoch in an arbitrary unit: windows times sensors, and a factor for the width."""
     dataset = DATASETS[cell.dataset]
     run = config(cell)
@@ -49,7 +49,7 @@ def cost(cell: Cell) -> float:
     return float(windows + dataset.rows[1]) * dataset.sensors * (cell.d_model / 64)
 
 
-def make(cells: Sequence[Cell], kept: Mapping[str, Line], root: Path) -> list[Entry]:
+def make(cells: Sequence[PaperCell], kept: Mapping[str, Line], root: Path) -> list[Entry]:
     """Make the plan; a checkpoint of another cell raises ConfigError."""
     states = [progress(cell, root) for cell in cells]
     known = [(cell, state) for cell, state in zip(cells, states, strict=True) if state and state.last.epoch]

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.paper import published
-from benchmarks.paper.cells import Cell, Place, config, places
+from benchmarks.paper.cells import PaperCell, TablePlace, config, places
 from benchmarks.paper.datasets import DATASETS, read
 from benchmarks.paper.lines import KEYS, Line
-from benchmarks.paper.score import Score, check, model_scores, parts
+from benchmarks.paper.score import CellScore, check, model_scores, parts
 from training import checkpoint as checkpoints
 from training.checkpoint import Checkpoint
 from training.config import build
@@ -26,14 +26,14 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Progress:
+class CellProgress:
     """The progress of a cell's training: its newest checkpoint, and whether the training is finished."""
 
     last: Checkpoint
     finished: bool
 
 
-def progress(cell: Cell, root: Path) -> Progress | None:
+def progress(cell: PaperCell, root: Path) -> CellProgress | None:
     """Read the progress of a cell; None if it was not begun.
 
     Raises:
@@ -45,10 +45,10 @@ def progress(cell: Cell, root: Path) -> Progress | None:
     state = checkpoints.load(file)
     expected = config(cell)
     check(build(json.loads(state.config)), cell, expected)
-    return Progress(state, bool(ended(state, expected.train)))
+    return CellProgress(state, bool(ended(state, expected.train)))
 
 
-def train(cell: Cell, root: Path, *, device: str = "cpu", minutes: float = 0.0, say: Say = print) -> None:
+def train(cell: PaperCell, root: Path, *, device: str = "cpu", minutes: float = 0.0, say: Say = print) -> None:
     """Train a cell to its end, or for some minutes, from its last checkpoint.
 
     Args:
@@ -76,7 +76,7 @@ def train(cell: Cell, root: Path, *, device: str = "cpu", minutes: float = 0.0, 
     train_network(run, series, split, directory, resume=before is not None, say=heard, command=cell.command)
 
 
-def lines_of(cell: Cell, root: Path, now: Sequence[Place] | None = None, device: str = "cpu") -> list[Line]:
+def lines_of(cell: PaperCell, root: Path, now: Sequence[TablePlace] | None = None, device: str = "cpu") -> list[Line]:
     """Score a cell's best weights in each of its places.
 
     Args:
@@ -90,7 +90,7 @@ def lines_of(cell: Cell, root: Path, now: Sequence[Place] | None = None, device:
     finished = so_far is not None and so_far.finished
     last = state if so_far is None else so_far.last
     found = []
-    scored: dict[tuple[float, tuple[int, int]], tuple[Score, dict[str, Score]]] = {}
+    scored: dict[tuple[float, tuple[int, int]], tuple[CellScore, dict[str, CellScore]]] = {}
     for place in places(cell) if now is None else now:
         segments = place.segments or SEGMENTS
         missing = tuple(rate for rate in place.rates if (rate, segments) not in scored)
@@ -102,7 +102,11 @@ def lines_of(cell: Cell, root: Path, now: Sequence[Place] | None = None, device:
 
 
 def _line(
-    cell: Cell, place: Place, pairs: Sequence[tuple[Score, dict[str, Score]]], state: Checkpoint, finished: bool
+    cell: PaperCell,
+    place: TablePlace,
+    pairs: Sequence[tuple[CellScore, dict[str, CellScore]]],
+    state: Checkpoint,
+    finished: bool,
 ) -> Line:
     """Make the line of one place in a table; several test rates are averaged, as in the paper's ablation table."""
     ours = [pair[0] for pair in pairs]
@@ -129,7 +133,7 @@ def _line(
     return {key: values[key] for key in KEYS}
 
 
-def identified(cell: Cell, place: Place) -> Line:
+def identified(cell: PaperCell, place: TablePlace) -> Line:
     """Return the part of a line that identifies it, known before the training."""
     sizes = cell.sizes
     return {
@@ -148,7 +152,7 @@ def identified(cell: Cell, place: Place) -> Line:
     }
 
 
-def printed(cell: Cell, place: Place) -> tuple[float | None, float | None]:
+def printed(cell: PaperCell, place: TablePlace) -> tuple[float | None, float | None]:
     """Return the paper's MSE and MAE for a place; None if the paper has none."""
     if place.table == "ablation":
         return published.ablation(cell.dataset, cell.variant), None

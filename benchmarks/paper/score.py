@@ -10,21 +10,21 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.paper.cells import Cell
+from benchmarks.paper.cells import PaperCell
 from benchmarks.paper.datasets import DATASETS, WINDOW, read, without_sentinels
 from benchmarks.paper.masks import hidden_cells
 from glaim_stream.form import interpolation, last_value
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, changes
-from training.data import SEGMENTS, Batch, Series, Split, WindowSet, fit_scale, hide, split
+from training.data import SEGMENTS, Series, Split, WindowBatch, WindowSet, fit_scale, hide, split
 from training.errors import ConfigError
-from training.evaluate import BATCH, Fill, Tally, model_fill, restore, with_fallback
+from training.evaluate import BATCH, ErrorTally, Fill, model_fill, restore, with_fallback
 
 _BATCH_CELLS = 200_000  # of the windows of a batch, so that there is progress to show
 
 
 @dataclass(frozen=True)
-class Score:
+class CellScore:
     """Errors over all hidden cells of the test windows, standardised, and how many windows there were."""
 
     windows: int
@@ -84,7 +84,7 @@ class HiddenCells:
         """Number of windows that are scored."""
         return len(range(0, len(windows_of(self.dataset, self.window)), self.every))
 
-    def batches(self, size: int = BATCH) -> Iterator[tuple[Batch, NDArray[np.int64]]]:
+    def batches(self, size: int = BATCH) -> Iterator[tuple[WindowBatch, NDArray[np.int64]]]:
         """Yield the windows in their order, and the time of each one's last step, epoch ms [B].
 
         size: B at most; fewer of many sensors.
@@ -100,28 +100,28 @@ class HiddenCells:
             yield hide(windows.take(index), masks[index]), test.times_ms[windows.starts[index] + self.window - 1]
 
 
-def score(fill: Fill, cells: HiddenCells) -> Score:
+def score(fill: Fill, cells: HiddenCells) -> CellScore:
     """Score one method.
 
     Args:
         fill: Values with 0 where missing, and the observed mask, both [B, C, T] -> filled [B, C, T].
         cells: What it has to fill.
     """
-    tally, windows = Tally(cells.sensors), 0
+    tally, windows = ErrorTally(cells.sensors), 0
     for batch, _ in cells.batches():
         tally.add(fill(batch.values, batch.observed), batch.truth, batch.hidden)
         windows += len(batch.values)
-    return Score(windows, tally.mse, tally.mae)
+    return CellScore(windows, tally.mse, tally.mae)
 
 
 @lru_cache(maxsize=256)
-def baselines(cells: HiddenCells) -> dict[str, Score]:
+def baselines(cells: HiddenCells) -> dict[str, CellScore]:
     """Score interpolation and last value on the same cells; without an observation they are 0, the training mean."""
     fills = {"interpolation": with_fallback(interpolation), "last_value": with_fallback(last_value)}
     return {name: score(fill, cells) for name, fill in fills.items()}
 
 
-def check(stored: RunConfig, cell: Cell, expected: RunConfig) -> None:
+def check(stored: RunConfig, cell: PaperCell, expected: RunConfig) -> None:
     """Refuse the checkpoint of another cell: other rows, network, gaps, seed or recipe.
 
     The number of epochs may differ, because the line states it.
@@ -143,7 +143,7 @@ def model_scores(
     rates: tuple[float, ...],
     segments: tuple[int, int] = SEGMENTS,
     device: str = "cpu",
-) -> Mapping[float, tuple[Score, dict[str, Score]]]:
+) -> Mapping[float, tuple[CellScore, dict[str, CellScore]]]:
     """Return the scores of the model and the baselines by test rate."""
     _, model, _ = restore(state)
     fill = model_fill(model.to(device))

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.paper import lines, published
-from benchmarks.paper.cells import STABLE, Cell
+from benchmarks.paper.cells import STABLE, PaperCell
 from benchmarks.paper.lines import Line
 from benchmarks.paper.published import RATES
 from benchmarks.paper.run import progress
@@ -78,19 +78,19 @@ def _divergence(p: Matrix, q: Matrix) -> float:
     return float(np.sum(p[inside] * np.log(p[inside] / q[inside])))
 
 
-def families(cells: Sequence[Cell]) -> Iterator[dict[float, Cell]]:
+def families(cells: Sequence[PaperCell]) -> Iterator[dict[float, PaperCell]]:
     """Return the trained families that the paper compares: equal in everything but the rate."""
     full = [cell for cell in cells if cell.variant == "full" and (cell.dataset, cell.pattern) in STABLE]
     for dataset, pattern in STABLE:
         yield {cell.rate: cell for cell in full if (cell.dataset, cell.pattern) == (dataset, pattern)}
 
 
-def measure(cells: Sequence[Cell], root: Path) -> list[Line]:
+def measure(cells: Sequence[PaperCell], root: Path) -> list[Line]:
     """Return a line for each pair of trained rates of a family, and for each rate with the untrained network."""
     found: list[Line] = []
     for family in families(cells):
         matrices: dict[str, Matrix] = {}
-        trained: dict[str, Cell] = {}
+        trained: dict[str, PaperCell] = {}
         unfinished = False
         for rate in RATES:
             cell = family.get(rate)
@@ -108,7 +108,7 @@ def measure(cells: Sequence[Cell], root: Path) -> list[Line]:
     return found
 
 
-def _line(cell: Cell, one: str, first: Matrix, other: str, second: Matrix, finished: bool) -> Line:
+def _line(cell: PaperCell, one: str, first: Matrix, other: str, second: Matrix, finished: bool) -> Line:
     printed = published.figures()["stability"].get(f"{cell.dataset}-{cell.pattern}", {})
     pair = f"{one}-{other}"
     only = f"--only '{cell.dataset}/{cell.pattern}/*/full'"

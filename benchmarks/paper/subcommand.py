@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.paper import jobs, page
-from benchmarks.paper.cells import Cell
+from benchmarks.paper.cells import PaperCell
 from benchmarks.paper.datasets import MOST_CELLS
 from training.errors import ConfigError
 
@@ -41,7 +41,7 @@ def parsed(made: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.
     return given
 
 
-def of_cell(name: str, cell: Cell, every: int) -> str:
+def of_cell(name: str, cell: PaperCell, every: int) -> str:
     """Return the command that scores a cell again."""
     text = f"python -m benchmarks.paper {name} --only {cell.dataset}/{cell.pattern}/{cell.rate:g}"
     return text + (f" --every {every}" if every > 1 else "")

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.coverage import STRETCH, WARM_UP, Found, arrivals, problems, stretched, stretches
+from benchmarks.coverage import STRETCH, WARM_UP, Covered, arrivals, problems, stretched, stretches
 from benchmarks.drifting import plant, untouched
 
 LOW, HIGH = np.array([0.0]), np.array([100.0])
 
 
-def found(lower: np.ndarray, upper: np.ndarray) -> Found:
+def found(lower: np.ndarray, upper: np.ndarray) -> Covered:
     """Cells of one sensor whose value and truth are 50 and 51, one a step."""
     count = len(lower)
     ints = np.zeros(count, np.int64)
-    return Found(
+    return Covered(
         WARM_UP + np.arange(count), ints, ints, np.full(count, 51.0), np.full(count, 50.0), lower, upper, ints > 0
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.health import LASTS, Rules, inject
+from benchmarks.health import LASTS, SimpleRules, inject
 from glaim_stream.health import MEMORY, Series
 
 SENSORS = 9
@@ -33,7 +33,7 @@ def test_a_fault_is_in_its_sensors_and_steps_alone(fault: str) -> None:
 
 def test_simple_rules_alarm_at_values_jumps_repeats_and_silences_beyond_what_was_seen() -> None:
     series = clean()
-    rules = Rules.learned([series])
+    rules = SimpleRules.learned([series])
     assert not rules.alarms(series).any()
     for fault, least in (("frozen", 100), ("silent", 100), ("chatter", 0), ("limit", 1)):
         made = inject(fault, series, np.full(SENSORS, 3.0), np.full(SENSORS, 9.0), np.random.default_rng(1))

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 import yaml
 
-from benchmarks.load import Load, Shape
+from benchmarks.load import Shape, TopicLoad
 from glaim_stream.core.catalogue import parse_catalogue
 from glaim_stream.imputers import Ladder, LastValue
 from glaim_stream.pipeline import Pipeline
@@ -16,7 +16,7 @@ from tests.support import Record
 
 @pytest.mark.parametrize("shape", get_args(Shape))
 def test_no_reading_of_any_shape_is_rejected_or_late(shape: Shape) -> None:
-    load = Load(20_000, shape=shape, groups=20)
+    load = TopicLoad(20_000, shape=shape, groups=20)
     pipeline = Pipeline(
         parse_catalogue(yaml.safe_load(load.catalogue), source="load"), {}, Ladder([LastValue()], batch=8)
     )

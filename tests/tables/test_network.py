@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 from glaim_stream.tables.network import NetworkForm  # noqa: E402 - these need torch
 from training.checkpoint import Checkpoint  # noqa: E402
 from training.config import ExportSpec  # noqa: E402
-from training.data import Batch, MaskSpec, Scale  # noqa: E402
+from training.data import MaskSpec, Scale, WindowBatch  # noqa: E402
 from training.export import write_model  # noqa: E402
 from training.network import GLAIMConfig, build_network  # noqa: E402
 
@@ -44,7 +44,7 @@ def exported(folder: Path, emitted: int = STEPS) -> Path:
     observed = np.random.default_rng(0).random((1, 2, STEPS)) > 0.3
     values = np.where(observed, np.float32(0.5), np.float32(0))
     spec = ExportSpec(name="fill", directory=str(folder), emitted_steps=emitted)
-    warm = Batch(values, observed, values, ~observed)
+    warm = WindowBatch(values, observed, values, ~observed)
     return write_model(spec, state, network, scale, MaskSpec("block"), warm, {"x": {}}, None)
 
 

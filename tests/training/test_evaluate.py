@@ -13,7 +13,16 @@ from glaim_stream.form import interpolation, last_value
 from training.checkpoint import Checkpoint
 from training.config import build
 from training.data import Bools, Floats, Scale, WindowSet, fit_scale, load, split
-from training.evaluate import BASELINES, CASES, Tally, evaluate, evaluate_run, losing_sensors, shortfalls, with_fallback
+from training.evaluate import (
+    BASELINES,
+    CASES,
+    ErrorTally,
+    evaluate,
+    evaluate_run,
+    losing_sensors,
+    shortfalls,
+    with_fallback,
+)
 from training.network import build_network
 from training.serve import residual_quantiles
 from training.serve.residuals import gap_ages
@@ -27,7 +36,7 @@ def series(seed: int = 0, rows: int = 400) -> Floats:
 
 
 def test_errors_are_averaged_over_hidden_cells_and_given_in_units() -> None:
-    tally = Tally(2)
+    tally = ErrorTally(2)
     truth = np.zeros((1, 2, 3), np.float32)
     filled = np.array([[[1, 9, 9], [2, 3, 9]]], np.float32)
     hidden = np.array([[[True, False, False], [True, True, False]]])

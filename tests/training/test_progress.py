@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from training.runtime import Progress, describe
+from training.runtime import ProgressLine, describe
 
 
 class Terminal(io.StringIO):
@@ -14,7 +14,7 @@ class Terminal(io.StringIO):
 
 def test_long_work_logs_its_progress_every_half_minute_and_short_work_logs_nothing() -> None:
     now, lines = [0.0], list[str]()
-    progress = Progress(lines.append, io.StringIO(), lambda: now[0])
+    progress = ProgressLine(lines.append, io.StringIO(), lambda: now[0])
     progress.begin("epoch 1/3", 100)
     for _ in range(100):
         now[0] += 1.0
@@ -35,7 +35,7 @@ def test_long_work_logs_its_progress_every_half_minute_and_short_work_logs_nothi
 
 def test_the_pace_of_a_resumed_epoch_counts_only_the_steps_since() -> None:
     now, lines = [0.0], list[str]()
-    progress = Progress(lines.append, io.StringIO(), lambda: now[0])
+    progress = ProgressLine(lines.append, io.StringIO(), lambda: now[0])
     progress.begin("epoch 2/3", 100, done=50)
     for _ in range(10):
         now[0] += 4.0
@@ -44,7 +44,7 @@ def test_the_pace_of_a_resumed_epoch_counts_only_the_steps_since() -> None:
 
 
 def test_the_loss_is_not_computed_while_no_line_is_due() -> None:
-    progress = Progress(lambda _: None, io.StringIO(), lambda: 0.0)
+    progress = ProgressLine(lambda _: None, io.StringIO(), lambda: 0.0)
     progress.begin("epoch", 10)
 
     def loss_text() -> str:
@@ -55,14 +55,14 @@ def test_the_loss_is_not_computed_while_no_line_is_due() -> None:
 
 def test_a_terminal_gets_a_bar_and_no_lines() -> None:
     lines, terminal = list[str](), Terminal()
-    progress = Progress(lines.append, terminal)
+    progress = ProgressLine(lines.append, terminal)
     progress.begin("epoch 1/3", 2)
     progress.step()
     progress.end()
     assert not lines
     assert "epoch 1/3" in terminal.getvalue()
     hidden = Terminal()
-    progress = Progress(lines.append, hidden, hidden=True)
+    progress = ProgressLine(lines.append, hidden, hidden=True)
     progress.begin("epoch 1/3", 2)
     progress.step()
     assert not hidden.getvalue()

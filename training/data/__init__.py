@@ -8,11 +8,10 @@ from training.data.masks import SEGMENTS, FittedMasks, MaskSpec, block_cells, ed
 from training.data.outages import Bools
 from training.data.series import DataSpec, Floats, Scale, Series, Split, fit_scale, split
 from training.data.tables import load, read
-from training.data.windows import Batch, WindowSet, fixed_batches, hide, seeded
+from training.data.windows import WindowBatch, WindowSet, fixed_batches, hide, seeded
 
 __all__ = [
     "SEGMENTS",
-    "Batch",
     "Bools",
     "DataSpec",
     "DeviceWindows",
@@ -25,6 +24,7 @@ __all__ = [
     "Series",
     "Split",
     "Tensors",
+    "WindowBatch",
     "WindowSet",
     "ahead",
     "block_cells",

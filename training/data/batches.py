@@ -22,7 +22,7 @@ from torch import Tensor
 from training.data.masks import FittedMasks, MaskSpec
 from training.data.outages import Bools
 from training.data.series import Floats
-from training.data.windows import Batch, WindowSet, hide
+from training.data.windows import WindowBatch, WindowSet, hide
 
 Tensors = tuple[Tensor, Tensor, Tensor, Tensor]  # values, observed, truth, hidden: each [B, C, T], as in Batch
 Item = TypeVar("Item")
@@ -66,7 +66,7 @@ def draw(
         yield Drawn(chosen, values, hidden, dict(rng.bit_generator.state))
 
 
-def tensors(batch: Batch, device: torch.device) -> Tensors:
+def tensors(batch: WindowBatch, device: torch.device) -> Tensors:
     """Return values, observed, truth and hidden on the device, each [B, C, T]."""
     parts = (batch.values, batch.observed, batch.truth, batch.hidden)
     values, observed, truth, hidden = (_send(part, device) for part in parts)

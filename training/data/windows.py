@@ -16,7 +16,7 @@ from training.errors import DataError
 
 
 @dataclass(frozen=True)
-class Batch:
+class WindowBatch:
     """Windows ready for the model, all [B, C, T]: its input, and the hidden cells with their truth."""
 
     values: Floats  # standardised, 0 where not `observed`, so without the hidden truth
@@ -25,13 +25,13 @@ class Batch:
     hidden: Bools  # True where a known value was withheld
 
 
-def hide(values: Floats, hidden: Bools) -> Batch:
+def hide(values: Floats, hidden: Bools) -> WindowBatch:
     """Split windows [B, C, T] with NaN gaps into the model's input and the hidden truth."""
     known = np.isfinite(values)
     hidden = hidden & known
     observed = known & ~hidden
     zero = np.float32(0)
-    return Batch(np.where(observed, values, zero), observed, np.where(known, values, zero), hidden)
+    return WindowBatch(np.where(observed, values, zero), observed, np.where(known, values, zero), hidden)
 
 
 class WindowSet:
@@ -73,7 +73,7 @@ class WindowSet:
 
 def fixed_batches(
     windows: WindowSet, masks: MaskSpec | FittedMasks, batch_size: int, most: int, key: str
-) -> list[Batch]:
+) -> list[WindowBatch]:
     """Return batches whose gaps depend on `key` and the window's number alone: equal at every epoch and resume.
 
     A window keeps its gaps whatever the batch size and the number of other windows.

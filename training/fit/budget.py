@@ -22,7 +22,7 @@ MOST, FEWEST = 6000, 60  # windows of a case
 
 
 @dataclass(frozen=True)
-class Budget:
+class TimeBudget:
     """Minutes of a run from its start; 0: none."""
 
     minutes: float
@@ -53,7 +53,7 @@ class Budget:
         return int(min(MOST, max(FEWEST, left_s / (_PARTS * each_s))))
 
 
-def spent(directory: Path, budget: Budget) -> str:
+def spent(directory: Path, budget: TimeBudget) -> str:
     """Return a line on the time that a run took."""
     return f"{directory}: {budget.spent_s() / 60:.1f} minutes in all" + (
         f", of {budget.minutes:g} that were given" if budget.minutes else ""

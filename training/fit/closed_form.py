@@ -70,7 +70,7 @@ def fit_and_export(config: RunConfig, series: Series, repository: str, say: Say,
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FormComparison:
     """Errors on hidden cells of validation windows: the geometric means over cases, MSE and MAE, of ratios.
 
     network: the network's errors over the closed form's.
@@ -81,7 +81,7 @@ class Comparison:
     form: float
 
 
-def compare(best: Checkpoint, form: ClosedForm, series: Series, most: int = _WINDOWS) -> Comparison:
+def compare(best: Checkpoint, form: ClosedForm, series: Series, most: int = _WINDOWS) -> FormComparison:
     """Compare a trained network with the closed form, and that with the baselines, on windows of validation rows."""
     config, model, scale = restore(best)
     validation = split(series, config.data, config.model.window).validation
@@ -91,7 +91,7 @@ def compare(best: Checkpoint, form: ClosedForm, series: Series, most: int = _WIN
         seed=config.train.seed, form=form, times_ms=validation.times_ms,
     )  # fmt: skip
     methods = [case["methods"] for case in cases.values() if case["cells"]]
-    return Comparison(_ratio(methods, "model", ("gaussian",)), _ratio(methods, "gaussian", RIVALS))
+    return FormComparison(_ratio(methods, "model", ("gaussian",)), _ratio(methods, "gaussian", RIVALS))
 
 
 def _ratio(cases: Sequence[Mapping[str, Any]], method: str, rivals: Sequence[str]) -> float:

@@ -85,7 +85,7 @@ from training.errors import ConfigError, DataError, ExportRefused, NetworkTooSlo
 from training.evaluate import evaluate_form, evaluate_run, markdown, write_report
 from training.export import export_run, rehearse
 from training.fit import distributed, logs, loop, seeds
-from training.fit.budget import MOST, Budget, spent
+from training.fit.budget import MOST, TimeBudget, spent
 from training.fit.closed_form import Exported, compare, fit_and_export, replay_lines, write_catalogue
 from training.fit.distributed import say
 from training.fit.habits import add_habits
@@ -187,7 +187,7 @@ def fit_gaussian(config: RunConfig, given: argparse.Namespace, command: str) -> 
             say(line)
 
 
-def fit(config: RunConfig, given: argparse.Namespace, command: str, budget: Budget) -> None:
+def fit(config: RunConfig, given: argparse.Namespace, command: str, budget: TimeBudget) -> None:
     """Train, score and export; nothing is written before the data has been read."""
     path = configs.data_path(config.data.file)
     series = _read(config)
@@ -297,7 +297,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             repository = given.model_repo or ""
             add_habits(config, _read(config), repository, say, lose=given.lose, even_stamps=given.even_stamps)
         else:
-            budget = Budget(_minutes_of(given), began_s)
+            budget = TimeBudget(_minutes_of(given), began_s)
             fit(config, given, command, budget)
             if budget.minutes:
                 say(spent(given.out or Path("build") / "runs" / config.name, budget))

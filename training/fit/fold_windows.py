@@ -16,7 +16,19 @@ import torch
 
 from glaim_stream.form import ClosedForm, with_free_levels, with_ridge
 from training.config import TrainSpec
-from training.data import Batch, Bools, Drawn, FittedMasks, Floats, Scale, Series, Tensors, WindowSet, draw, windows_on
+from training.data import (
+    Bools,
+    Drawn,
+    FittedMasks,
+    Floats,
+    Scale,
+    Series,
+    Tensors,
+    WindowBatch,
+    WindowSet,
+    draw,
+    windows_on,
+)
 from training.fit import folds
 from training.fit.folds import FoldForms, Say
 from training.network import OwnForm
@@ -63,7 +75,7 @@ class FoldWindows:
 
     def __init__(
         self, forms: FoldForms, windows: WindowSet, values: Floats, scale: Scale, masks: FittedMasks, spec: TrainSpec,
-        device: torch.device, *, iterations: int, validation: Sequence[Batch],
+        device: torch.device, *, iterations: int, validation: Sequence[WindowBatch],
     ) -> None:  # fmt: skip
         """Take the data of a run.
 

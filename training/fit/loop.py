@@ -23,7 +23,6 @@ from training import config as configs
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, TrainSpec
 from training.data import (
-    Batch,
     DeviceWindows,
     Drawn,
     HostWindows,
@@ -31,6 +30,7 @@ from training.data import (
     Series,
     Split,
     Tensors,
+    WindowBatch,
     WindowSet,
     ahead,
     draw,
@@ -46,7 +46,7 @@ from training.fit.checkpointing import ADVICE, CheckpointWriter
 from training.fit.learner import Learner, on_host
 from training.fit.logs import Row, RunLog, nothing
 from training.fit.shares import choose_shares
-from training.runtime import Progress, StopRequest, describe, device, keep_memory
+from training.runtime import ProgressLine, StopRequest, describe, device, keep_memory
 
 Say = Callable[[str], None]
 
@@ -55,7 +55,7 @@ class Feed(Protocol):
     """Batches that are made elsewhere, like windows that the closed form has filled."""
 
     iterations: int  # of an epoch
-    validation: Sequence[Batch]
+    validation: Sequence[WindowBatch]
 
     def draw(self, epoch: int, skip: int) -> Iterator[Drawn]:
         """Yield an epoch's batches after the first `skip`, always the same ones."""
@@ -100,7 +100,7 @@ def learning_rate(spec: TrainSpec, iteration: int, total: int) -> float:
 
 
 @torch.inference_mode()
-def validate(model: nn.Module, batches: Iterable[Batch], device: torch.device) -> tuple[float, float]:
+def validate(model: nn.Module, batches: Iterable[WindowBatch], device: torch.device) -> tuple[float, float]:
     """Return MSE and MAE over all hidden cells of the batches, standardised; in fp32, as the model is served."""
     model.eval()
     squared = absolute = count = 0.0
@@ -166,7 +166,7 @@ def train_network(
     held_out = WindowSet(scale.apply(parts.validation.values), window, spec.validation_stride, spec.minimum_observed)
     masks = config.masks.fitted(np.isfinite(values), window)
     key = f"{series.source}|{config.masks.pattern}|{config.masks.rate_bounds}|{window}"
-    validation: Sequence[Batch] = []
+    validation: Sequence[WindowBatch] = []
     if world.first:
         validation = feed.validation if feed else fixed_batches(held_out, masks, 64, spec.validation_windows, key)
     per_epoch = max(1, len(windows) // spec.batch_size)
@@ -205,7 +205,7 @@ def train_network(
     )
     if state.batch and len(state.torch_states) != world.size:
         say(f"dropout restarts within epoch {state.epoch + 1}: {len(state.torch_states)} processes wrote its state")
-    progress = Progress(say, hidden=not world.first)
+    progress = ProgressLine(say, hidden=not world.first)
     source = feed or windows_on(place, values, windows)
     with StopRequest() as stop:
         writer = CheckpointWriter(directory / "last.pt", state, learner, stop, spec.checkpoint_minutes)
@@ -243,7 +243,7 @@ def train_network(
     return best
 
 
-def _keep_shares(best: Checkpoint, validation: Sequence[Batch], say: Say) -> None:
+def _keep_shares(best: Checkpoint, validation: Sequence[WindowBatch], say: Say) -> None:
     """Put into the averaged weights how much of the correction is kept, by sensor and distance from an observation."""
     _, network, _ = restore(best)
     shares = choose_shares(network, validation)
@@ -254,7 +254,7 @@ def _keep_shares(best: Checkpoint, validation: Sequence[Batch], say: Say) -> Non
 
 def _epoch(
     learner: Learner, batches: Iterator[Drawn], source: HostWindows | DeviceWindows | Feed, spec: TrainSpec,
-    per_epoch: int, writer: CheckpointWriter, progress: Progress,
+    per_epoch: int, writer: CheckpointWriter, progress: ProgressLine,
 ) -> None:  # fmt: skip
     """Train the rest of the current epoch.
 
@@ -288,7 +288,7 @@ def _epoch(
 
 
 def _validated(
-    learner: Learner, batches: Sequence[Batch], writer: CheckpointWriter, progress: Progress
+    learner: Learner, batches: Sequence[WindowBatch], writer: CheckpointWriter, progress: ProgressLine
 ) -> tuple[float, float]:
     """Return MSE and MAE of the averaged weights, computed by the first process; a stop request ends the run here.
 
@@ -298,7 +298,7 @@ def _validated(
     """
     world, state = learner.world, writer.state
 
-    def until_stopped() -> Iterator[Batch]:
+    def until_stopped() -> Iterator[WindowBatch]:
         progress.begin(f"epoch {state.epoch + 1}, validation", len(batches))
         for batch in batches:
             if writer.stop.requested:

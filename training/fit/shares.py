@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glaim_stream.form import convex_weights
-from training.data import Batch
+from training.data import WindowBatch
 from training.network import Cascade, reach_classes
 
 _LEAST_CELLS = 200  # with a share of their own
 
 
-def choose_shares(network: Cascade, validation: Sequence[Batch]) -> Tensor:
+def choose_shares(network: Cascade, validation: Sequence[WindowBatch]) -> Tensor:
     """Return the shares [C, 4], of sensors and classes of reach.
 
     A class of fewer than 200 hidden cells has the share of all cells of its sensor, and a sensor of fewer the share 1.

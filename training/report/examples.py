@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.contract import ResidualQuantiles
-from training.data import Batch, Bools, Floats, Scale, Series, WindowSet, block_cells, hide
+from training.data import Bools, Floats, Scale, Series, WindowBatch, WindowSet, block_cells, hide
 from training.evaluate import BATCH, Fill
 from training.report.gaps import find_gaps
 from training.report.intervals import interval
@@ -31,7 +31,7 @@ BLOCK_RATE = 0.3
 
 
 @dataclass(frozen=True)
-class Case:
+class ExampleCase:
     """One sensor in one window, and the model's error on its hidden cells."""
 
     error: float
@@ -45,8 +45,8 @@ class Case:
 class Pass:
     """All chosen windows, filled by model and interpolation."""
 
-    batches: list[tuple[Batch, Floats, Floats]]
-    cases: list[Case]
+    batches: list[tuple[WindowBatch, Floats, Floats]]
+    cases: list[ExampleCase]
 
 
 def examples(
@@ -83,7 +83,7 @@ def examples(
     for name, pattern in (("blocks", blocks), ("edge", newest)):
         done = _fill(windows, model, interpolation, pattern, most, seed)
 
-        def drawn(case: Case, rule: str, done: Pass = done) -> dict[str, Any]:
+        def drawn(case: ExampleCase, rule: str, done: Pass = done) -> dict[str, Any]:
             return {"rule": rule, **_draw(done, case, windows, part, scale, quantiles)}
 
         ranked = sorted(done.cases, key=lambda case: case.error)
@@ -96,11 +96,11 @@ def examples(
     return result
 
 
-def _at(ranked: Sequence[Case], share: float) -> Case:
+def _at(ranked: Sequence[ExampleCase], share: float) -> ExampleCase:
     return ranked[round(share * (len(ranked) - 1))]
 
 
-def _thin(medians: list[Case]) -> list[Case]:
+def _thin(medians: list[ExampleCase]) -> list[ExampleCase]:
     """Return all sensors if they are few, else an even choice from the best to the worst."""
     if len(medians) <= MOST_SENSORS:
         return medians
@@ -120,7 +120,7 @@ def _fill(windows: WindowSet, model: Fill, interpolation: Fill, pattern: Any, mo
         counts = batch.hidden.sum(axis=-1)
         error = np.where(batch.hidden, np.abs(filled - batch.truth), 0).sum(axis=-1) / np.maximum(counts, 1)
         done.cases.extend(
-            Case(float(error[row, sensor]), int(index[row]), int(sensor), len(done.batches), int(row))
+            ExampleCase(float(error[row, sensor]), int(index[row]), int(sensor), len(done.batches), int(row))
             for row, sensor in zip(*np.nonzero(counts >= FEWEST), strict=True)
         )
         done.batches.append((batch, filled, straight))
@@ -128,7 +128,7 @@ def _fill(windows: WindowSet, model: Fill, interpolation: Fill, pattern: Any, mo
 
 
 def _draw(
-    done: Pass, case: Case, windows: WindowSet, part: Series, scale: Scale, quantiles: ResidualQuantiles
+    done: Pass, case: ExampleCase, windows: WindowSet, part: Series, scale: Scale, quantiles: ResidualQuantiles
 ) -> dict[str, Any]:
     batch, filled, straight = done.batches[case.batch]
     place = (case.row, case.sensor)

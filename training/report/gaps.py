@@ -26,7 +26,7 @@ PLACES = {"interior": "interior", "edge": "right edge"}
 
 
 @dataclass(frozen=True)
-class Gaps:
+class GapErrors:
     """The gap around each cell of windows [B, C, T]; meaningful only where nothing was observed."""
 
     length: Ints  # steps of the run
@@ -35,13 +35,13 @@ class Gaps:
     before_observation: Bools  # and after it
 
 
-def find_gaps(observed: Bools) -> Gaps:
+def find_gaps(observed: Bools) -> GapErrors:
     """Find the gap around each cell: observed bool [..., T]."""
     steps = observed.shape[-1]
     index = np.arange(steps)
     left = np.maximum.accumulate(np.where(observed, index, -1), axis=-1)
     right = np.minimum.accumulate(np.where(observed, index, steps)[..., ::-1], axis=-1)[..., ::-1]
-    return Gaps(right - left - 1, index - left, left >= 0, right < steps)
+    return GapErrors(right - left - 1, index - left, left >= 0, right < steps)
 
 
 def length_bins(window: int) -> list[tuple[int, int]]:
@@ -50,7 +50,7 @@ def length_bins(window: int) -> list[tuple[int, int]]:
 
 
 @dataclass
-class Probes:
+class GapProbes:
     """Results of the gaps: sums [who, place, bin, sensor] for each method, and the model's single errors."""
 
     bins: list[tuple[int, int]]
@@ -78,7 +78,7 @@ class Errors:
     sensor: Ints
 
 
-def probe(windows: WindowSet, fills: Mapping[str, Fill], sensors: int, *, most: int, seed: int) -> Probes:
+def probe(windows: WindowSet, fills: Mapping[str, Fill], sensors: int, *, most: int, seed: int) -> GapProbes:
     """Hide gaps of every length, position and number of sensors in test windows and fill them by every method.
 
     Args:
@@ -90,7 +90,7 @@ def probe(windows: WindowSet, fills: Mapping[str, Fill], sensors: int, *, most: 
     """
     bins = length_bins(windows.window)
     chosen = windows.spread(most)
-    found = Probes(bins, sensors, len(chosen))
+    found = GapProbes(bins, sensors, len(chosen))
     for name in fills:
         found.squared[name], found.absolute[name] = np.zeros(found.count.shape), np.zeros(found.count.shape)
     for w, who in enumerate(WHO):
@@ -125,7 +125,7 @@ def _gaps(
     return hidden
 
 
-def _score(found: Probes, who: int, values: Floats, hidden: Bools, fills: Mapping[str, Fill]) -> Errors:
+def _score(found: GapProbes, who: int, values: Floats, hidden: Bools, fills: Mapping[str, Fill]) -> Errors:
     """Add a batch to the sums; position and length of a gap follow from the mask, real gaps included."""
     batch = hide(values, hidden)
     gaps = find_gaps(batch.observed)
@@ -148,7 +148,7 @@ def _score(found: Probes, who: int, values: Floats, hidden: Bools, fills: Mappin
     return Errors(error[published], newest[published], gaps.age[scored][published], sensor[published])
 
 
-def summary(found: Probes, sensors: Sequence[str], std: Reals) -> dict[str, Any]:
+def summary(found: GapProbes, sensors: Sequence[str], std: Reals) -> dict[str, Any]:
     """Turn the sums into errors: over all sensors by (who, place, length), and for each sensor by place and by length.
 
     None means that no cell was scored. The per-sensor numbers are of gaps that the sensor shares with a random number

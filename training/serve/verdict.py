@@ -61,14 +61,14 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ExportVerdict:
     """The decision: `refusals` are reasons not to serve the model, `notes` are for the operator of an accepted one."""
 
     refusals: tuple[str, ...]
     notes: tuple[str, ...]
 
 
-def judge(report: Mapping[str, Any]) -> Verdict:
+def judge(report: Mapping[str, Any]) -> ExportVerdict:
     """Apply the rule to the report of `training.evaluate`.
 
     A case without a hidden cell is skipped, and so is a silent sensor in a group of one, because no method has any
@@ -76,7 +76,7 @@ def judge(report: Mapping[str, Any]) -> Verdict:
     """
     standings = _standings(report)
     if not standings:
-        return Verdict(("the evaluation scored no hidden cell, so nothing shows that the model is of use",), ())
+        return ExportVerdict(("the evaluation scored no hidden cell, so nothing shows that the model is of use",), ())
     refusals = [f"worse in a case - {one.sentence()}" for one in standings if one.behind(MARGIN)]
     means = {metric: _geometric([one.ratio(metric) for one in standings]) for metric in METRICS}
     if all(mean >= 1 for mean in means.values()):
@@ -88,7 +88,7 @@ def judge(report: Mapping[str, Any]) -> Verdict:
         for one in standings
         if one.losing and not one.behind()
     ]
-    return Verdict(tuple(refusals), tuple(notes))
+    return ExportVerdict(tuple(refusals), tuple(notes))
 
 
 def compare(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

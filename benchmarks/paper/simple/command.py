@@ -22,18 +22,18 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.paper import lines, subcommand
-from benchmarks.paper.cells import Cell
+from benchmarks.paper.cells import PaperCell
 from benchmarks.paper.closed_form import cells_of
 from benchmarks.paper.datasets import DATASETS, WINDOW
 from benchmarks.paper.lines import Line
 from benchmarks.paper.score import HiddenCells, parts, rows_of_form
-from benchmarks.paper.simple.methods import FIXED, LEARNED, TUNED, Training, level_of, without_level
+from benchmarks.paper.simple.methods import FIXED, LEARNED, TUNED, TrainingRows, level_of, without_level
 from benchmarks.paper.simple.table import COLUMNS, FILE, IDENTITY
 from training.closed_form import Ints, TimedFill
-from training.data import Batch, MaskSpec, WindowSet, fit_scale, fixed_batches
+from training.data import MaskSpec, WindowBatch, WindowSet, fit_scale, fixed_batches
 from training.errors import exits_with_errors
-from training.evaluate import BATCH, Tally
-from training.runtime import Progress, machine
+from training.evaluate import BATCH, ErrorTally
+from training.runtime import ProgressLine, machine
 
 NAME = "simple"
 _LEARNING_WINDOWS, _VALIDATION_WINDOWS = 100, 200
@@ -41,10 +41,10 @@ Say = Callable[[str], None]
 
 
 @lru_cache(maxsize=1)
-def training_of(dataset: str) -> Training:
+def training_of(dataset: str) -> TrainingRows:
     """Return what the methods of a data set learn from."""
     split = parts(dataset, WINDOW)
-    return Training(rows_of_form(dataset, WINDOW), split.validation, fit_scale(split.train), WINDOW)
+    return TrainingRows(rows_of_form(dataset, WINDOW), split.validation, fit_scale(split.train), WINDOW)
 
 
 @lru_cache(maxsize=len(LEARNED))
@@ -53,7 +53,7 @@ def learned(dataset: str, name: str) -> TimedFill:
     return LEARNED[name](training_of(dataset))
 
 
-def method(name: str, cell: Cell) -> tuple[TimedFill, list[float] | None]:
+def method(name: str, cell: PaperCell) -> tuple[TimedFill, list[float] | None]:
     """Return a method made for a cell, and what validation has chosen: its constant, and 1 with levels or 0 without."""
     if name in FIXED:
         return FIXED[name], None
@@ -74,25 +74,25 @@ def method(name: str, cell: Cell) -> tuple[TimedFill, list[float] | None]:
     return best, chosen
 
 
-def _tally(fill: TimedFill, batches: Sequence[tuple[Batch, Ints]], sensors: int) -> Tally:
-    tally = Tally(sensors)
+def _tally(fill: TimedFill, batches: Sequence[tuple[WindowBatch, Ints]], sensors: int) -> ErrorTally:
+    tally = ErrorTally(sensors)
     for batch, end_ms in batches:
         tally.add(fill(batch.values, batch.observed, end_ms), batch.truth, batch.hidden)
     return tally
 
 
-def _masks(cell: Cell) -> MaskSpec:
+def _masks(cell: PaperCell) -> MaskSpec:
     return MaskSpec(pattern=cell.pattern, rates=(cell.rate, cell.rate))
 
 
-def _training_batch(cell: Cell) -> Batch:
+def _training_batch(cell: PaperCell) -> WindowBatch:
     """Training windows with holes like the cell's."""
     training = training_of(cell.dataset)
     windows = WindowSet(training.values[None], WINDOW)
     return fixed_batches(windows, _masks(cell), _LEARNING_WINDOWS, _LEARNING_WINDOWS, f"{cell.key}|simple|train")[0]
 
 
-def _validation_batches(cell: Cell) -> list[tuple[Batch, Ints]]:
+def _validation_batches(cell: PaperCell) -> list[tuple[WindowBatch, Ints]]:
     """Validation windows with holes like the cell's; only cells of rows outside the training part count."""
     training = training_of(cell.dataset)
     series = training.validation
@@ -108,11 +108,11 @@ def _validation_batches(cell: Cell) -> list[tuple[Batch, Ints]]:
     return found
 
 
-def lines_of(cell: Cell, names: Sequence[str], every: int, progress: Progress) -> list[Line]:
+def lines_of(cell: PaperCell, names: Sequence[str], every: int, progress: ProgressLine) -> list[Line]:
     """Score methods on a cell, each at the same hidden cells; return a line for each."""
     cells = HiddenCells(cell.dataset, cell.pattern, cell.rate, every=every)
     made = {name: method(name, cell) for name in names}
-    tallies = {name: Tally(cells.sensors) for name in names}
+    tallies = {name: ErrorTally(cells.sensors) for name in names}
     progress.begin(cells.name, len(cells))
     for batch, end_ms in cells.batches():
         for name, (fill, _) in made.items():
@@ -130,12 +130,12 @@ def lines_of(cell: Cell, names: Sequence[str], every: int, progress: Progress) -
     ]  # fmt: skip
 
 
-def run(wanted: Sequence[Cell], results: Path, say: Say = print, *, every: int | None = None) -> None:
+def run(wanted: Sequence[PaperCell], results: Path, say: Say = print, *, every: int | None = None) -> None:
     """Score the methods that have no line of a cell yet.
 
     every: which test window is scored; None: see `Dataset.every`.
     """
-    progress = Progress(say)
+    progress = ProgressLine(say)
     for cell in wanted:
         nth = every or DATASETS[cell.dataset].every
         kept = {

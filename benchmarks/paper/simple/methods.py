@@ -22,7 +22,7 @@ from sklearn.metrics.pairwise import nan_euclidean_distances
 from glaim_stream.form import interpolation, last_value
 from training import closed_form
 from training.closed_form import Ints, TimedFill
-from training.data import Batch, Bools, Floats, Scale, Series, WindowSet
+from training.data import Bools, Floats, Scale, Series, WindowBatch, WindowSet
 
 DAY_MS = 86_400_000
 PERIODS_MS = (DAY_MS, 7 * DAY_MS, 364 * DAY_MS)  # of steps below a day, below a week, and of a week
@@ -35,7 +35,7 @@ _CHAIN_FEATURES = 30
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingRows:
     """What the methods of a data set learn from.
 
     rows: the training rows, without numbers that stand for no value.
@@ -102,7 +102,7 @@ def cubic(values: Floats, observed: Bools) -> Floats:
     return np.where(observed, values, out)
 
 
-def profile(training: Training) -> TimedFill:
+def profile(training: TrainingRows) -> TimedFill:
     """Interpolate each sensor's departures from its mean at that time of the day, the week, or the year."""
     step_ms = round(training.rows.step_s * 1000)
     period = max(1, next((each for each in PERIODS_MS if each > step_ms), step_ms) // step_ms)
@@ -176,7 +176,7 @@ def low_rank(shrinkage: float) -> TimedFill:
     return untimed(fill)
 
 
-def chained(known: Batch) -> TimedFill:
+def chained(known: WindowBatch) -> TimedFill:
     """Regress every sensor on the others and on the steps before and after, in turns (scikit-learn's imputer).
 
     known: training windows with holes like those that it fills.
@@ -204,13 +204,13 @@ def _with_neighbours(values: Floats, observed: Bools) -> Floats:
     return np.concatenate(parts, axis=1).transpose(0, 2, 1).reshape(-1, 3 * values.shape[1])
 
 
-def whole_form(training: Training) -> TimedFill:
+def whole_form(training: TrainingRows) -> TimedFill:
     """The closed form of this project."""
     fitted = closed_form.fit(training.rows, training.window, training.validation, only_numbers=True)
     return closed_form.fill_of(fitted.form, training.scale)
 
 
-def each_alone(training: Training) -> TimedFill:
+def each_alone(training: TrainingRows) -> TimedFill:
     """A closed form for each sensor alone, which knows nothing of the others: its readings before and after."""
     scale, fills = training.scale, []
     for sensor in range(len(training.rows.sensors)):
@@ -242,14 +242,14 @@ FIXED: Mapping[str, TimedFill] = {
     "window mean": untimed(window_mean),
     "cubic spline": untimed(cubic),
 }
-LEARNED: Mapping[str, Callable[[Training], TimedFill]] = {
+LEARNED: Mapping[str, Callable[[TrainingRows], TimedFill]] = {
     "profile": profile,
     "each sensor alone": each_alone,
     "closed form": whole_form,
 }
 # Those with choices: the constants to choose from, and the method for training windows, windows with holes like the
 # cell's, and a constant.
-TUNED: Mapping[str, tuple[Sequence[float], Callable[[Floats, Batch, float], TimedFill]]] = {
+TUNED: Mapping[str, tuple[Sequence[float], Callable[[Floats, WindowBatch, float], TimedFill]]] = {
     "nearest windows": (NEIGHBOURS, lambda windows, _, count: nearest_windows(windows, int(count))),
     "low rank": (SHRINKAGE, lambda _, __, shrinkage: low_rank(shrinkage)),
     "other sensors": ((0.0,), lambda windows, _, __: other_sensors(windows)),

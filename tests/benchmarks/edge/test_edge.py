@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from benchmarks.edge.__main__ import main
-from benchmarks.edge.answers import Answers, Fill, fill_hidden, stretches
+from benchmarks.edge.answers import EdgeAnswers, Fill, fill_hidden, stretches
 from benchmarks.edge.cases import CASES, LAGS, questions
 from benchmarks.edge.experts import blended, expert_weights
 from benchmarks.edge.table import IDENTITY, markdown, misses, score
@@ -198,12 +198,12 @@ def test_a_sample_of_windows_consists_of_consecutive_stretches() -> None:
     assert (np.diff(windows.starts[index]) > 1).sum() == 3
 
 
-def answers_of(rng: np.random.Generator, steps: int, model: float, line: float) -> Answers:
+def answers_of(rng: np.random.Generator, steps: int, model: float, line: float) -> EdgeAnswers:
     truth = rng.standard_normal((steps, 4)).astype(np.float32)
     noise = rng.standard_normal((2, steps, 4)).astype(np.float32)
     age, place = np.zeros((2, steps, 4), np.int64)
     carried = truth + line * noise[1]
-    return Answers(np.arange(steps), truth, truth + model * noise[0], carried, carried, age, place)
+    return EdgeAnswers(np.arange(steps), truth, truth + model * noise[0], carried, carried, age, place)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -363,7 +363,7 @@ def lines_of(model: float, line: float) -> list[dict[str, object]]:
     group = {("one", 0): answers_of(np.random.default_rng(0), 300, model, line)}
     none = np.zeros((1, 4), np.int64)
     group |= {
-        (case, lag): Answers(np.arange(1), *(np.full((1, 4), np.nan, np.float32) for _ in range(4)), none, none)
+        (case, lag): EdgeAnswers(np.arange(1), *(np.full((1, 4), np.nan, np.float32) for _ in range(4)), none, none)
         for case in CASES
         for lag in LAGS
         if (case, lag) != ("one", 0)

@@ -8,7 +8,7 @@ import torch
 
 from benchmarks.paper import blend
 from benchmarks.paper.blend import ANSWERS, Blend, classes_of, fit_blend
-from training.data import Batch
+from training.data import WindowBatch
 from training.network import GLAIM, GLAIMConfig, build_network
 
 STEPS = 24
@@ -31,7 +31,7 @@ def test_reach_counts_steps_to_the_nearest_observation_of_the_row() -> None:
     assert (classes_of(np.zeros((1, 1, STEPS), np.bool_)) == 3).all()
 
 
-def batch(*, form_error: float, prior_error: float) -> Batch:
+def batch(*, form_error: float, prior_error: float) -> WindowBatch:
     """Constant windows, whose prior is exact but for `prior_error`, which bends the truth at the holes away from it."""
     rng = np.random.default_rng(0)
     truth = np.full((40, 2, STEPS), 5.0, np.float32)
@@ -39,7 +39,7 @@ def batch(*, form_error: float, prior_error: float) -> Batch:
     observed[:, :, 8:20] = False
     bent = np.where(observed, truth, truth + prior_error * rng.standard_normal(truth.shape)).astype(np.float32)
     filled = np.where(observed, bent, bent + form_error * rng.standard_normal(truth.shape)).astype(np.float32)
-    return Batch(filled, observed, bent, ~observed)
+    return WindowBatch(filled, observed, bent, ~observed)
 
 
 @pytest.mark.parametrize(("form", "prior"), [(0.1, 3.0), (3.0, 0.0)])

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from benchmarks.paper.cells import ABLATIONS, SIZES, Cell, Place, cells, config, matches, places
+from benchmarks.paper.cells import ABLATIONS, SIZES, PaperCell, TablePlace, cells, config, matches, places
 from benchmarks.paper.datasets import DATASETS
 from training.config import TrainSpec
 from training.data import MaskSpec
@@ -10,7 +10,7 @@ from training.network import build_network, count_parameters
 
 
 def test_the_name_of_a_cells_directory_identifies_the_cell() -> None:
-    cell = Cell("Illness", "block", 0.3, d_model=64)
+    cell = PaperCell("Illness", "block", 0.3, d_model=64)
     assert cell.name == "Illness-block-0.3-full-s2021"
     assert dataclasses.replace(cell, recipe="ours").name == "Illness-block-0.3-full-s2021-ours"
     assert dataclasses.replace(cell, recipe="residual").name == "Illness-block-0.3-full-s2021-residual"
@@ -18,7 +18,7 @@ def test_the_name_of_a_cells_directory_identifies_the_cell() -> None:
 
 
 def test_the_recipe_of_the_paper_has_its_settings() -> None:
-    run = config(Cell("Weather", "random", 0.7))
+    run = config(PaperCell("Weather", "random", 0.7))
     assert run.train == TrainSpec(epochs=300, batch_size=16, learning_rate=3e-4, patience=30, seed=2021)
     assert run.train.schedule == "constant"
     assert run.train.ema == run.train.clip_norm == run.train.warmup == 0
@@ -26,8 +26,8 @@ def test_the_recipe_of_the_paper_has_its_settings() -> None:
     assert run.data.rows == (36887, 5270, 10539)
     assert run.data.history == 96
     assert (run.model.d_model, run.model.layers, run.model.large_kernel, run.model.d_g) == (128, 2, 71, 8)
-    assert config(Cell("PEMS03", "block", 0.1)).model.d_g == 36
-    assert config(Cell("ETTh1", "block", 0.1)).train.learning_rate == 1e-3
+    assert config(PaperCell("PEMS03", "block", 0.1)).model.d_g == 36
+    assert config(PaperCell("ETTh1", "block", 0.1)).train.learning_rate == 1e-3
 
 
 def test_every_place_has_one_cell_and_every_variant_a_different_network() -> None:
@@ -37,7 +37,9 @@ def test_every_place_has_one_cell_and_every_variant_a_different_network() -> Non
     assert len(filled) == len(set(filled))
     sizes = {
         count_parameters(
-            build_network(dataclasses.replace(Cell("ETTh1", "block", 0.3, variant, d_model=8).sizes, num_variables=3))
+            build_network(
+                dataclasses.replace(PaperCell("ETTh1", "block", 0.3, variant, d_model=8).sizes, num_variables=3)
+            )
         )
         for variant in ("full", *ABLATIONS, *SIZES)
     }
@@ -50,11 +52,11 @@ def test_quick_and_informative_cells_come_first() -> None:
 
 
 def test_a_model_trained_at_0_3_also_fills_the_shift_table() -> None:
-    rates = [place.rates for place in places(Cell("ETTh1", "random", 0.3)) if place.table == "shift"]
+    rates = [place.rates for place in places(PaperCell("ETTh1", "random", 0.3)) if place.table == "shift"]
     assert rates == [(0.1,), (0.3,), (0.5,), (0.7,)]
-    assert places(Cell("ETTh1", "random", 0.5)) == [Place("random", (0.5,))]
-    assert Place("ablation", (0.1, 0.3, 0.5)) in places(Cell("ETTh1", "block", 0.3))
-    assert not any(place.table == "ablation" for place in places(Cell("Weather", "block", 0.3)))
+    assert places(PaperCell("ETTh1", "random", 0.5)) == [TablePlace("random", (0.5,))]
+    assert TablePlace("ablation", (0.1, 0.3, 0.5)) in places(PaperCell("ETTh1", "block", 0.3))
+    assert not any(place.table == "ablation" for place in places(PaperCell("Weather", "block", 0.3)))
 
 
 @pytest.mark.parametrize(
@@ -71,13 +73,13 @@ def test_a_model_trained_at_0_3_also_fills_the_shift_table() -> None:
     ],
 )
 def test_patterns_name_cells_part_by_part(pattern: str, found: bool) -> None:
-    cell = Cell("ETTh1", "block", 0.3, "no_prior")
+    cell = PaperCell("ETTh1", "block", 0.3, "no_prior")
     assert matches(cell, [pattern]) is found
     assert matches(cell, [])
 
 
 def test_a_cells_command_repeats_the_cell() -> None:
-    cell = Cell("ETTh1", "random", 0.3, "layers_3", d_model=64, recipe="ours", epochs=2)
+    cell = PaperCell("ETTh1", "random", 0.3, "layers_3", d_model=64, recipe="ours", epochs=2)
     arguments = cell.command.split()
     assert arguments[:3] == ["python", "-m", "benchmarks.paper"]
     assert dict(zip(arguments[3::2], arguments[4::2], strict=True)) == {
@@ -90,13 +92,13 @@ def test_a_cells_command_repeats_the_cell() -> None:
 
 
 def test_the_residual_recipe_differs_from_ours_in_the_last_step_only() -> None:
-    ours, residual = (config(Cell("Illness", "random", 0.3, recipe=recipe)) for recipe in ("ours", "residual"))
+    ours, residual = (config(PaperCell("Illness", "random", 0.3, recipe=recipe)) for recipe in ("ours", "residual"))
     assert residual.train == ours.train
     assert residual.model == dataclasses.replace(ours.model, residual=True)
-    assert not config(Cell("Illness", "random", 0.3)).model.residual
+    assert not config(PaperCell("Illness", "random", 0.3)).model.residual
 
 
 def test_the_mixed_recipe_differs_from_the_residual_one_in_mask_rates_only() -> None:
-    residual, mixed = (config(Cell("Illness", "block", 0.3, recipe=recipe)) for recipe in ("residual", "mixed"))
+    residual, mixed = (config(PaperCell("Illness", "block", 0.3, recipe=recipe)) for recipe in ("residual", "mixed"))
     assert mixed.masks == dataclasses.replace(residual.masks, rates=(0.1, 0.7))
     assert dataclasses.replace(mixed, name="", masks=residual.masks) == dataclasses.replace(residual, name="")

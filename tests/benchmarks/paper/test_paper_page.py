@@ -2,12 +2,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.paper import cell_table, page, published, studies, tables
-from benchmarks.paper.cells import Cell, Place
+from benchmarks.paper.cells import PaperCell, TablePlace
 from benchmarks.paper.lines import IDENTITY, Line, identity, put, read
 from benchmarks.paper.run import identified, printed
 
 
-def line(cell: Cell, place: Place, mse: float, **other: Any) -> Line:
+def line(cell: PaperCell, place: TablePlace, mse: float, **other: Any) -> Line:
     """A result line as a run writes it, with the given error."""
     shown = printed(cell, place)
     return {
@@ -28,7 +28,7 @@ def row(text: str, *begin: str) -> list[str]:
 def test_a_data_set_of_which_nothing_was_run_is_left_out(tmp_path: Path) -> None:
     text = page.text([], tmp_path)
     assert " missing\n" not in text
-    one = [line(Cell("Illness", "block", 0.3), Place("block", (0.3,)), 0.1)]
+    one = [line(PaperCell("Illness", "block", 0.3), TablePlace("block", (0.3,)), 0.1)]
     text = page.text(one, tmp_path)
     table = text[text.index("## Block missing") : text.index("## Trainings of the network alone")]
     assert row(table, "Illness", "0.1")[2:] == ["0.046 / 0.113", "0.201 / 0.279 ModernTCN", *[""] * 8]
@@ -38,15 +38,15 @@ def test_a_data_set_of_which_nothing_was_run_is_left_out(tmp_path: Path) -> None
 
 
 def test_the_table_of_the_shift_has_ratios_of_what_is_made_for_no_rate() -> None:
-    cell = Cell("Illness", "block", 0.3)
+    cell = PaperCell("Illness", "block", 0.3)
     form = {**measured(cell, "closed_form", 0, 0.2), "table": "shift", "test_rate": 0.7, "paper_mse": 0.25}
-    text = cell_table.text("shift", "block", cell_table.Found([], [form], []))
+    text = cell_table.text("shift", "block", cell_table.CellLines([], [form], []))
     assert row(text, "Illness", "0.7")[4:] == ["", "0.80", ""]
     assert row(text, "data set", "rate")[4:] == ["GLAIM alone", "closed form, ratio", "blend, ratio"]
 
 
 def test_a_training_is_shown_beside_the_papers_figure_with_its_ratio() -> None:
-    lines = [line(Cell("Illness", "block", 0.3, d_model=64), Place("block", (0.3,)), 0.0462)]
+    lines = [line(PaperCell("Illness", "block", 0.3, d_model=64), TablePlace("block", (0.3,)), 0.0462)]
     text = tables.runs("block", "block", lines, tables.machines(lines))
     assert row(text, "Illness", "0.3")[2:] == [
         "0.093 / 0.160", "0.046 / 0.092", "0.50", "paper", "64", "7", "2", "a", "2026-11-21",
@@ -57,21 +57,21 @@ def test_a_training_is_shown_beside_the_papers_figure_with_its_ratio() -> None:
     )
 
 
-def measured(cell: Cell, recipe: str, draw: int, mse: float, **other: Any) -> Line:
+def measured(cell: PaperCell, recipe: str, draw: int, mse: float, **other: Any) -> Line:
     """A line of the closed form or of the network over it."""
     return line(
-        cell, Place(cell.pattern, (cell.rate,)), mse, recipe=recipe, draw=draw, digest="d", choices=9, d_model=0,
+        cell, TablePlace(cell.pattern, (cell.rate,)), mse, recipe=recipe, draw=draw, digest="d", choices=9, d_model=0,
         interpolation_mse=0.5 + draw / 10, **other,
     )  # fmt: skip
 
 
 def test_a_cell_has_one_row_with_the_means_over_its_draws() -> None:
-    cell = Cell("Illness", "block", 0.3)
-    networks = [line(Cell("Illness", "block", 0.3, recipe=recipe), Place("block", (0.3,)), mse)
+    cell = PaperCell("Illness", "block", 0.3)
+    networks = [line(PaperCell("Illness", "block", 0.3, recipe=recipe), TablePlace("block", (0.3,)), mse)
                 for recipe, mse in (("residual", 0.07), ("paper", 0.09), ("ours", 0.08))]  # fmt: skip
     forms = [measured(cell, "closed_form", draw, mse) for draw, mse in enumerate((0.04, 0.05))]
     over = [measured(cell, "cascade", 0, 0.035, parts_mse={"form": 0.04, "network": 0.036, "without_form": 0.06})]
-    text = cell_table.text("block", "block", cell_table.Found(networks, forms, over))
+    text = cell_table.text("block", "block", cell_table.CellLines(networks, forms, over))
     assert row(text, "Illness", "0.3")[3:] == [
         "0.404 / 0.392 TimesNet", "0.550 / 0.400", "0.900 / 0.600", "0.080 / 0.160",
         "0.045 / 0.090 ± 0.0071 (2)", "0.48", "0.036", "0.035 / 0.070", "0.38",
@@ -81,29 +81,29 @@ def test_a_cell_has_one_row_with_the_means_over_its_draws() -> None:
 
 
 def test_the_mean_of_a_data_set_needs_all_four_rates() -> None:
-    cells = [Cell("Illness", "random", rate) for rate in published.RATES]
+    cells = [PaperCell("Illness", "random", rate) for rate in published.RATES]
     forms = [measured(cell, "closed_form", 0, cell.rate / 10) for cell in cells]
-    assert "**mean**" not in cell_table.text("random", "random", cell_table.Found([], forms[:3], []))
-    text = cell_table.text("random", "random", cell_table.Found([], forms, []))
+    assert "**mean**" not in cell_table.text("random", "random", cell_table.CellLines([], forms[:3], []))
+    text = cell_table.text("random", "random", cell_table.CellLines([], forms, []))
     assert row(text, "**Illness**", "**mean**")[2:] == [
         "0.051 / 0.111", "", "", "", "", "0.040 / 0.080", "0.79", "", "", "",
     ]  # fmt: skip
 
 
 def test_the_glance_has_geometric_means_of_the_ratios() -> None:
-    cells = [Cell("Illness", pattern, rate) for pattern in ("random", "block") for rate in published.RATES]
+    cells = [PaperCell("Illness", pattern, rate) for pattern in ("random", "block") for rate in published.RATES]
     forms = [measured(cell, "closed_form", 0, published.glaim(cell.pattern, "Illness", cell.rate).mse * factor)  # type: ignore[union-attr]
              for cell, factor in zip(cells, [4.0, 1.0, 1.0, 0.25, *[0.5] * 4], strict=True)]  # fmt: skip
-    text = cell_table.glance(cell_table.Found([], forms, []))
+    text = cell_table.glance(cell_table.CellLines([], forms, []))
     assert row(text, "Illness")[1:] == ["1.00", "", "0.50", ""]
     assert "closed form 0.71 times the paper's MSE over 8 cells, 1 of them above it." in text
-    assert row(cell_table.glance(cell_table.Found([], forms[1:], [])), "Illness")[1:] == ["", "", "0.50", ""]
+    assert row(cell_table.glance(cell_table.CellLines([], forms[1:], [])), "Illness")[1:] == ["", "", "0.50", ""]
 
 
 def test_recipes_have_a_row_each_and_large_deviations_are_named() -> None:
     lines = [
-        line(Cell("ETTh1", "random", 0.5, d_model=64, recipe="ours"), Place("random", (0.5,)), 0.05),
-        line(Cell("ETTh1", "random", 0.5, d_model=64), Place("random", (0.5,)), 0.06, finished=False),
+        line(PaperCell("ETTh1", "random", 0.5, d_model=64, recipe="ours"), TablePlace("random", (0.5,)), 0.05),
+        line(PaperCell("ETTh1", "random", 0.5, d_model=64), TablePlace("random", (0.5,)), 0.06, finished=False),
     ]
     text = tables.runs("random", "random", lines, tables.machines(lines))
     both = [entry for entry in text.splitlines() if entry.startswith("| ETTh1 | 0.5 |")]
@@ -115,7 +115,7 @@ def test_recipes_have_a_row_each_and_large_deviations_are_named() -> None:
 
 
 def test_a_score_that_rounds_to_the_papers_figure_is_not_above_it() -> None:
-    lines = [line(Cell("Exchange", "random", 0.3), Place("random", (0.3,)), 0.00245)]
+    lines = [line(PaperCell("Exchange", "random", 0.3), TablePlace("random", (0.3,)), 0.00245)]
     text = tables.runs("random", "random", lines, tables.machines(lines))
     assert "0.0024 / 0.0049" in text
     assert "1 rows run, 1 of them at or under" in text
@@ -123,8 +123,8 @@ def test_a_score_that_rounds_to_the_papers_figure_is_not_above_it() -> None:
 
 
 def test_the_mean_over_the_rates_needs_all_four_rates() -> None:
-    cells = [Cell("Illness", "random", rate) for rate in published.RATES]
-    lines = [line(cell, Place("random", (cell.rate,)), cell.rate / 10) for cell in cells]
+    cells = [PaperCell("Illness", "random", rate) for rate in published.RATES]
+    lines = [line(cell, TablePlace("random", (cell.rate,)), cell.rate / 10) for cell in cells]
     assert "**mean**" not in tables.runs("random", "random", lines[:3], tables.machines(lines))
     mean = row(tables.runs("random", "random", lines, tables.machines(lines)), "**Illness**", "**mean**")
     # The paper's main table prints 0.051 and 0.110; ours is (0.01 + 0.03 + 0.05 + 0.07) / 4.
@@ -133,8 +133,8 @@ def test_the_mean_over_the_rates_needs_all_four_rates() -> None:
 
 
 def test_ablations_are_shown_below_the_papers() -> None:
-    cells = [Cell("Illness", "block", 0.3, variant) for variant in ("full", "no_prior")]
-    lines = [line(cell, Place("ablation", published.ABLATION_RATES), 0.1) for cell in cells]
+    cells = [PaperCell("Illness", "block", 0.3, variant) for variant in ("full", "no_prior")]
+    lines = [line(cell, TablePlace("ablation", published.ABLATION_RATES), 0.1) for cell in cells]
     assert [entry["paper_mse"] for entry in lines] == [0.118, 0.150]
     assert lines[0]["test_rate"] == 0.3
     text = studies.ablation(lines)
@@ -143,17 +143,19 @@ def test_ablations_are_shown_below_the_papers() -> None:
 
 
 def test_the_mean_of_the_sensitivity_needs_all_eight_cells() -> None:
-    cells = [Cell(dataset, "random", rate, "layers_1") for dataset in ("ETTh1", "Weather") for rate in published.RATES]
-    lines = [line(cell, Place("sensitivity", (cell.rate,)), 0.04) for cell in cells]
+    cells = [
+        PaperCell(dataset, "random", rate, "layers_1") for dataset in ("ETTh1", "Weather") for rate in published.RATES
+    ]
+    lines = [line(cell, TablePlace("sensitivity", (cell.rate,)), 0.04) for cell in cells]
     assert row(studies.sensitivity(lines), "layers", "1")[-2:] == ["0.0400", "0.0397"]
     assert row(studies.sensitivity(lines[:-1]), "layers", "1")[-2:] == ["", "0.0397"]
     assert row(studies.sensitivity([]), "d_model", "256")[-2:] == ["", "0.0383"]
 
 
 def test_the_sampler_table_shows_both_segment_ranges() -> None:
-    cell = Cell("Illness", "block", 0.3)
+    cell = PaperCell("Illness", "block", 0.3)
     table_line, sampler_line = (
-        line(cell, Place(table, (0.3,), pair), 0.1) for table, pair in (("block", None), ("sampler", (2, 7)))
+        line(cell, TablePlace(table, (0.3,), pair), 0.1) for table, pair in (("block", None), ("sampler", (2, 7)))
     )
     text = studies.sampler([table_line, sampler_line])
     assert row(text, "Illness", "0.3", "2 to 7")
@@ -163,10 +165,10 @@ def test_the_sampler_table_shows_both_segment_ranges() -> None:
 
 def test_a_new_line_replaces_the_old_one_and_no_other(tmp_path: Path) -> None:
     file = tmp_path / "paper.jsonl"
-    places = [Place("block", (0.3,)), Place("shift", (0.3,))]
-    first = [line(Cell("Illness", "block", 0.3), place, 0.2) for place in places]
+    places = [TablePlace("block", (0.3,)), TablePlace("shift", (0.3,))]
+    first = [line(PaperCell("Illness", "block", 0.3), place, 0.2) for place in places]
     put(file, first)
-    put(file, [line(Cell("Illness", "block", 0.3, recipe="ours"), places[0], 0.3)])
+    put(file, [line(PaperCell("Illness", "block", 0.3, recipe="ours"), places[0], 0.3)])
     put(file, [{**first[0], "mse": 0.1}])
     assert [entry["mse"] for entry in read(file)] == [0.1, 0.2, 0.3]
     assert list(tmp_path.iterdir()) == [file]

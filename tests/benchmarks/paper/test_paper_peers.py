@@ -13,18 +13,18 @@ from torch import Tensor, nn
 from benchmarks.paper import peer_networks as networks
 from benchmarks.paper import peers, peers_table
 from benchmarks.paper.__main__ import main
-from benchmarks.paper.cells import Cell, Place
+from benchmarks.paper.cells import PaperCell, TablePlace
 from benchmarks.paper.lines import Line, read
 from benchmarks.paper.run import identified
-from training.data import Batch, hide
+from training.data import WindowBatch, hide
 from training.errors import ConfigError, TrainingError
 
 needs_pypots = pytest.mark.skipif(importlib.util.find_spec("pypots") is None, reason="PyPOTS is not installed")
-CELL = Cell("Tiny", "block", 0.3, d_model=8)
+CELL = PaperCell("Tiny", "block", 0.3, d_model=8)
 MASKED, DIFFUSION = networks.PEERS["SAITS"], networks.PEERS["CSDI"]
 
 
-def gapped(seed: int = 0) -> tuple[np.ndarray, np.ndarray, Batch]:
+def gapped(seed: int = 0) -> tuple[np.ndarray, np.ndarray, WindowBatch]:
     """Windows [2, 3, 12] with a real gap, a mask, and the masked batch."""
     rng = np.random.default_rng(seed)
     values = rng.standard_normal((2, 3, 12)).astype(np.float32)
@@ -89,7 +89,7 @@ def test_peers_are_given_by_names_or_all() -> None:
 
 
 def test_a_peer_is_trained_once_per_pattern_and_rate_and_not_for_ablations() -> None:
-    assert peers.cells_of([CELL, CELL, Cell("Tiny", "block", 0.3, "no_prior")]) == [CELL]
+    assert peers.cells_of([CELL, CELL, PaperCell("Tiny", "block", 0.3, "no_prior")]) == [CELL]
 
 
 class Levels(nn.Module):
@@ -217,7 +217,7 @@ def test_a_longer_time_limit_repeats_only_trainings_ended_by_time() -> None:
 
 def peer_line(method: str, mse: float) -> Line:
     """A result line as `measure` writes it, with the given error."""
-    cell = Cell("Illness", "block", 0.3, d_model=64)
+    cell = PaperCell("Illness", "block", 0.3, d_model=64)
     return {
         **peers.identified(method, cell), "mse": mse, "mae": 2 * mse, "parameters": 136478, "epochs": 17,
         "best_epoch": 16, "windows": 194, "seconds": 301.0, "processor_s": 125.0, "minutes": 5.0, "ended": "minutes",
@@ -230,15 +230,15 @@ def test_peers_are_shown_with_our_model_and_the_baselines_on_the_same_gaps(tmp_p
     assert peers_table.section(tmp_path, []) == ""
     found = [peer_line("SAITS", 0.25), peer_line("ImputeFormer", 0.2)]
     (tmp_path / peers.FILE).write_text("".join(json.dumps(line) + "\n" for line in found))
-    cell = Cell("Illness", "block", 0.3, d_model=64, recipe="ours")
+    cell = PaperCell("Illness", "block", 0.3, d_model=64, recipe="ours")
     training = {"epochs": 70, "finished": True, "seconds": 2100.0, "machine": "an abacus", "date": "2026-11-21"}
     ours = [
-        {**identified(cell, Place(table, (rate,))), "mse": 0.1, "mae": 0.2, **training}
+        {**identified(cell, TablePlace(table, (rate,))), "mse": 0.1, "mae": 0.2, **training}
         for table, rate in (("block", 0.3), ("shift", 0.3), ("shift", 0.5))
     ]
     form = {
-        **identified(cell, Place("block", (0.3,))), "recipe": "closed_form", "d_model": 0, "mse": 0.04, "mae": 0.08,
-        "epochs": 0, "finished": True, "seconds": 6.0, "machine": "an abacus", "date": "2026-11-21",
+        **identified(cell, TablePlace("block", (0.3,))), "recipe": "closed_form", "d_model": 0, "mse": 0.04,
+        "mae": 0.08, "epochs": 0, "finished": True, "seconds": 6.0, "machine": "an abacus", "date": "2026-11-21",
     }  # fmt: skip
     over_it = {**form, "recipe": "cascade", "d_model": 32, "mse": 0.03, "mae": 0.07, "epochs": 30, "seconds": 1980.0}
     ours += [{**line, "draw": draw} for draw in range(3) for line in (form, over_it)]

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.paper.__main__ import main
-from benchmarks.paper.cells import Cell
+from benchmarks.paper.cells import PaperCell
 from benchmarks.paper.lines import KEYS, read
 from benchmarks.paper.score import HiddenCells, score
 from training import checkpoint as checkpoints
@@ -44,7 +44,7 @@ def test_a_cell_is_trained_scored_stored_and_not_run_again(tiny: Path, capsys: p
     assert lines[1]["interpolation_mse"] < lines[4]["interpolation_mse"]
 
     capsys.readouterr()
-    trained = (tiny / "runs" / Cell("Tiny", "block", 0.3, d_model=8, epochs=1).name / "last.pt").stat().st_mtime_ns
+    trained = (tiny / "runs" / PaperCell("Tiny", "block", 0.3, d_model=8, epochs=1).name / "last.pt").stat().st_mtime_ns
     assert benchmark(tiny, *only) == 0
     assert "1 cells, 1 done before" in capsys.readouterr().out
     assert read(tiny / "paper.jsonl") == lines
@@ -74,8 +74,8 @@ def test_an_unfinished_cell_is_scored_marked_and_replaced(tiny: Path, capsys: py
     only = ["--only", "Tiny/random/0.5"]
     assert benchmark(tiny, *only) == 0
     longer = ["--runs", str(tiny / "runs"), "--results", str(tiny / "paper.jsonl"), "--d-model", "8", *only]
-    short = tiny / "runs" / Cell("Tiny", "random", 0.5, d_model=8, epochs=1).name
-    short.rename(tiny / "runs" / Cell("Tiny", "random", 0.5, d_model=8).name)
+    short = tiny / "runs" / PaperCell("Tiny", "random", 0.5, d_model=8, epochs=1).name
+    short.rename(tiny / "runs" / PaperCell("Tiny", "random", 0.5, d_model=8).name)
     assert main([*longer, "--score-only"]) == 0
     line = read(tiny / "paper.jsonl")[-1]
     assert (line["recipe"], line["epochs"], line["finished"]) == ("paper", 1, False)
@@ -91,7 +91,7 @@ def test_an_unfinished_cell_is_scored_marked_and_replaced(tiny: Path, capsys: py
 def test_a_checkpoint_of_another_cell_is_rejected(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert benchmark(tiny, "--only", "Tiny/random/0.5") == 0
     runs = tiny / "runs"
-    one, other = (Cell("Tiny", "random", rate, d_model=8, epochs=1) for rate in (0.5, 0.7))
+    one, other = (PaperCell("Tiny", "random", rate, d_model=8, epochs=1) for rate in (0.5, 0.7))
     (runs / one.name).rename(runs / other.name)
     assert benchmark(tiny, "--only", "Tiny/random/0.7") == 2
     error = capsys.readouterr().err

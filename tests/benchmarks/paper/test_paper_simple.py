@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.paper import lines
 from benchmarks.paper.__main__ import main
-from benchmarks.paper.cells import Cell
+from benchmarks.paper.cells import PaperCell
 from benchmarks.paper.datasets import DATASETS
 from benchmarks.paper.simple import command, methods, table
 from training.data import Series, fit_scale
@@ -22,15 +22,15 @@ HOUR_MS = 3_600_000
 ROWS = (420, 60, 50)
 
 
-def training_of(values: np.ndarray, window: int = 24) -> methods.Training:
+def training_of(values: np.ndarray, window: int = 24) -> methods.TrainingRows:
     """Training rows [C, R], one an hour."""
     sensors = tuple(f"s{number}" for number in range(len(values)))
     times_ms = np.arange(values.shape[1], dtype=np.int64) * HOUR_MS
     series = Series(("g",), sensors, ("",) * len(values), times_ms, values[None].astype(np.float32), 3600.0, "x", "")
-    return methods.Training(series, series, fit_scale(series), window)
+    return methods.TrainingRows(series, series, fit_scale(series), window)
 
 
-def windows_of(training: methods.Training, count: int = 3) -> tuple[np.ndarray, np.ndarray]:
+def windows_of(training: methods.TrainingRows, count: int = 3) -> tuple[np.ndarray, np.ndarray]:
     """The last windows of the rows, standardised, and the times of their newest steps."""
     rows = training.values
     ends = [rows.shape[1] - 7 * number for number in range(count)]
@@ -39,7 +39,7 @@ def windows_of(training: methods.Training, count: int = 3) -> tuple[np.ndarray, 
 
 
 @pytest.fixture(scope="module")
-def waves() -> methods.Training:
+def waves() -> methods.TrainingRows:
     """Two sensors that follow each other and the time of the day, and a third of its own."""
     rng = np.random.default_rng(0)
     hours = np.arange(600)
@@ -47,7 +47,7 @@ def waves() -> methods.Training:
     return training_of(np.stack([day, 3 * day + 7, np.cumsum(rng.normal(size=600))]))
 
 
-def errors_of(fill: methods.TimedFill, training: methods.Training, hidden: np.ndarray) -> float:
+def errors_of(fill: methods.TimedFill, training: methods.TrainingRows, hidden: np.ndarray) -> float:
     values, end_ms = windows_of(training)
     given = np.where(hidden, 0.0, values).astype(np.float32)
     filled = fill(given, np.broadcast_to(~hidden, values.shape), end_ms)
@@ -56,14 +56,14 @@ def errors_of(fill: methods.TimedFill, training: methods.Training, hidden: np.nd
     return float(np.square(filled - values)[np.broadcast_to(hidden, values.shape)].mean())
 
 
-def test_a_profile_knows_the_time_of_the_day(waves: methods.Training) -> None:
+def test_a_profile_knows_the_time_of_the_day(waves: methods.TrainingRows) -> None:
     hidden = np.zeros((3, 24), np.bool_)
     hidden[0, 4:20] = True
     line = methods.FIXED["interpolation"]
     assert errors_of(methods.profile(waves), waves, hidden) < 0.05 * errors_of(line, waves, hidden)
 
 
-def test_other_sensors_tell_what_follows_them_and_nothing_else(waves: methods.Training) -> None:
+def test_other_sensors_tell_what_follows_them_and_nothing_else(waves: methods.TrainingRows) -> None:
     first, third = np.zeros((3, 24), np.bool_), np.zeros((3, 24), np.bool_)
     first[0] = third[2] = True
     fill = methods.other_sensors(waves.windows(True))
@@ -73,7 +73,7 @@ def test_other_sensors_tell_what_follows_them_and_nothing_else(waves: methods.Tr
     assert errors_of(alone, waves, first) > 100 * errors_of(methods.whole_form(waves), waves, first)
 
 
-def test_the_nearest_windows_are_those_of_the_same_shape(waves: methods.Training) -> None:
+def test_the_nearest_windows_are_those_of_the_same_shape(waves: methods.TrainingRows) -> None:
     hidden = np.zeros((3, 24), np.bool_)
     hidden[:2, 6:18] = True
     line = methods.FIXED["interpolation"]
@@ -103,7 +103,7 @@ def test_a_cubic_spline_bends_and_carries_its_ends() -> None:
     np.testing.assert_array_equal(filled[1], 0.0)  # two readings make no spline
 
 
-def test_chained_regressions_use_the_other_sensors(waves: methods.Training) -> None:
+def test_chained_regressions_use_the_other_sensors(waves: methods.TrainingRows) -> None:
     rng = np.random.default_rng(1)
     values, _ = windows_of(waves, 40)
     observed = rng.random(values.shape) < 0.7
@@ -144,7 +144,7 @@ def test_every_method_has_a_line_and_a_column(longer: Path, capsys: pytest.Captu
 
 
 def test_a_method_chooses_its_constant_on_rows_outside_the_training_part(longer: Path) -> None:
-    cell = Cell("Tiny", "block", 0.5)
+    cell = PaperCell("Tiny", "block", 0.5)
     batches = command._validation_batches(cell)
     last_ms = command.training_of("Tiny").rows.times_ms[-1]
     assert sum(len(end_ms) for _, end_ms in batches) > 10
@@ -157,7 +157,7 @@ def test_a_method_chooses_its_constant_on_rows_outside_the_training_part(longer:
     assert chosen[0] in methods.NEIGHBOURS
 
 
-def test_windows_without_their_level_have_it_back(waves: methods.Training) -> None:
+def test_windows_without_their_level_have_it_back(waves: methods.TrainingRows) -> None:
     hidden = np.zeros((3, 24), np.bool_)
     hidden[2, 4:20] = True
     near = {level: methods.nearest_windows(waves.windows(level), 10) for level in (True, False)}

@@ -7,7 +7,7 @@ import torch
 
 from benchmarks.paper import lines, stability
 from benchmarks.paper.__main__ import main
-from benchmarks.paper.cells import Cell
+from benchmarks.paper.cells import PaperCell
 from training import checkpoint as checkpoints
 from training.evaluate import restore
 from training.network import GLAIMConfig, build_network
@@ -61,7 +61,7 @@ def test_trained_rates_are_compared_with_each_other_and_with_the_start(
     assert "| Tiny random | 0.3 | 0.7 |" in (tiny / "paper.md").read_text()
 
     # The start is the network before training: one epoch with few steps changes it only slightly.
-    file = tiny / "runs" / Cell("Tiny", "random", 0.3, d_model=8, epochs=1).name / "best.pt"
+    file = tiny / "runs" / PaperCell("Tiny", "random", 0.3, d_model=8, epochs=1).name / "best.pt"
     state = checkpoints.load(file)
     before, after = stability.start(state), restore(state)[1]
     moved = [(a - b).abs().max() for a, b in zip(before.parameters(), after.parameters(), strict=True)]

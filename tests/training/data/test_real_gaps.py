@@ -15,9 +15,9 @@ from training.data.batches import draw
 from training.data.masks import FittedMasks, MaskSpec
 from training.data.series import DataSpec, Floats, Scale, Series, fit_scale, split
 from training.data.tables import load
-from training.data.windows import Batch, WindowSet, fixed_batches, hide
+from training.data.windows import WindowBatch, WindowSet, fixed_batches, hide
 from training.errors import DataError
-from training.evaluate import CASES, Tally, evaluate
+from training.evaluate import CASES, ErrorTally, evaluate
 from training.fit import hidden_loss
 
 ROOT = Path(__file__).parents[3]
@@ -39,7 +39,7 @@ def gappy(rows: int = 400, sensors: int = 4, missing: float = 0.2) -> Floats:
     return values
 
 
-def training_input(series: Series, masks: MaskSpec = MASKS) -> tuple[Scale, list[Batch]]:
+def training_input(series: Series, masks: MaskSpec = MASKS) -> tuple[Scale, list[WindowBatch]]:
     """The complete input of a training: the statistics and the batches of one epoch."""
     train = split(series, SPEC, WINDOW).train
     scale = fit_scale(train)
@@ -48,11 +48,11 @@ def training_input(series: Series, masks: MaskSpec = MASKS) -> tuple[Scale, list
     return scale, epoch(WindowSet(values, WINDOW), fitted)
 
 
-def epoch(windows: WindowSet, masks: MaskSpec | FittedMasks) -> list[Batch]:
+def epoch(windows: WindowSet, masks: MaskSpec | FittedMasks) -> list[WindowBatch]:
     return [hide(drawn.values, drawn.hidden) for drawn in draw(windows, masks, 16, seed=1, epoch=0)]
 
 
-def same(first: tuple[Scale, list[Batch]], second: tuple[Scale, list[Batch]]) -> bool:
+def same(first: tuple[Scale, list[WindowBatch]], second: tuple[Scale, list[WindowBatch]]) -> bool:
     scales = all(np.array_equal(getattr(first[0], name), getattr(second[0], name)) for name in vars(first[0]))
     batches = all(
         np.array_equal(getattr(a, name), getattr(b, name))
@@ -154,7 +154,7 @@ def test_scores_ignore_cells_without_a_known_value() -> None:
         hidden = case.hide(np.random.default_rng([1, number, 0]), 0, known)
         assert not (hidden & ~known).any()
         hidden_cells.append(hidden)
-    tally = Tally(4)
+    tally = ErrorTally(4)
     wrong = np.where(known, 0.0, 1e6).astype(np.float32)
     tally.add(wrong, np.zeros_like(wrong), hidden_cells[0])
     assert tally.squared.sum() == 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from training.data import Batch
+from training.data import WindowBatch
 from training.fit.shares import choose_shares
 from training.network import Cascade, GLAIMConfig, build_network
 
@@ -36,7 +36,7 @@ def network(kind: type[Cascade] = Cascade) -> Cascade:
     return made
 
 
-def windows(count: int, *, near: float, far: float) -> Batch:
+def windows(count: int, *, near: float, far: float) -> WindowBatch:
     """Windows filled with 0, whose truth is 0, `near` in lone cells and `far` in gaps, a half, and noise by sensor."""
     rng = np.random.default_rng(1)
     observed = np.ones((count, SENSORS, STEPS), np.bool_)
@@ -47,7 +47,7 @@ def windows(count: int, *, near: float, far: float) -> Batch:
     truth[:, 2] = 0.5
     truth[:, 3] = -1
     truth += 0.01 * rng.standard_normal(truth.shape).astype(np.float32)
-    return Batch(np.where(observed, truth, 0).astype(np.float32), observed, truth, ~observed)
+    return WindowBatch(np.where(observed, truth, 0).astype(np.float32), observed, truth, ~observed)
 
 
 def test_what_does_not_gain_is_not_kept_and_half_a_gain_is_kept_by_half() -> None:

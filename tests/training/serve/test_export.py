@@ -18,7 +18,7 @@ from glaim_stream.models import DiskFolder, open_sealed, seal
 from training import export
 from training.checkpoint import Checkpoint
 from training.config import ExportSpec, build
-from training.data import Batch, MaskSpec, Scale, fit_scale, load, split
+from training.data import MaskSpec, Scale, WindowBatch, fit_scale, load, split
 from training.errors import ExportError, ExportRefused
 from training.export import export_run, rehearse, write_model
 from training.network import GLAIM, GLAIMConfig, build_network
@@ -51,7 +51,7 @@ def write(model: GLAIM, scale: Scale, root: Path, **settings: object) -> Path:
     shape = (1, 3, CONFIG.window)
     observed = np.random.default_rng(0).random(shape) > 0.3
     values = np.where(observed, np.float32(0.5), np.float32(0))
-    warm = Batch(values, observed, values, ~observed)
+    warm = WindowBatch(values, observed, values, ~observed)
     return write_model(spec, state(model, scale), model, scale, MaskSpec("deployment"), warm, {"x": {}}, None)
 
 
