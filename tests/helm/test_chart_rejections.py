@@ -26,6 +26,7 @@ CHART = CHECKOUT / "helm" / "glaim-stream"
 KEY = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
 
 
+@pytest.mark.slow  # quicker: chart_checks/test_every_rule.py renders the same sets
 @pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
 def test_helm_lint_passes(chart: Chart, values: Values) -> None:
     if "keda" in str(values):

@@ -268,6 +268,7 @@ def recorded(promtool: Path, bare_rules: Path) -> dict[tuple[str, str, str, str]
     return found
 
 
+@pytest.mark.slow  # quicker: test_alerts.py
 @pytest.mark.parametrize("namespace", ["restarts", "moves"])
 @pytest.mark.parametrize("rule", RECORDED, ids=lambda rule: " ".join(key(rule)).strip())
 def test_a_recorded_rate_does_not_depend_on_restarts(

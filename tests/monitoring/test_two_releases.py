@@ -94,6 +94,7 @@ def _with_clusters(rules: Path) -> Path:
     return file
 
 
+@pytest.mark.slow  # quicker: test_alerts.py, with one release
 @pytest.mark.parametrize(
     ("apart", "number"),
     list(product(HEALTHY, range(len(PAIRS)))),

@@ -432,6 +432,7 @@ def test_a_message_without_the_schema_is_counted_as_unreadable() -> None:
     assert (reader.unreadable, len(reader.rows())) == (1, 0)
 
 
+@pytest.mark.slow  # quicker: the output of the pipeline, with fewer readings
 def test_a_million_readings_take_seconds() -> None:
     from glaim_stream.core.readings import Readings
 
