@@ -1,7 +1,5 @@
 """A real Chromium that a test opens pages in, driven over a pipe (the Chrome DevTools protocol)."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Certificates of the tests: authorities, and pairs that they sign, as PEM files."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass

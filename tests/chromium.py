@@ -1,7 +1,5 @@
 """What a page looks like in a real Chromium, measured by a script in the page: sizes of text, and what sticks out."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

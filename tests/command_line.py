@@ -1,7 +1,5 @@
 """`glaim-stream` called inside the test's process, which saves the start of an interpreter."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Fixtures and hooks of all tests: one Kafka and one Triton per run, and the rule about skipped tests."""
 
-from __future__ import annotations
-
 import gc
 import os
 import re

@@ -1,7 +1,5 @@
 """The folder of the real data sets: the one that GLAIM_DATA names, or `shared/data` beside the checkout."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Random readings and window rules, and comparable forms of the rows and outages."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from itertools import pairwise

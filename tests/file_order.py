@@ -4,8 +4,6 @@ Files that wait for servers alternate with files that compute, so that the proce
 kinds begin with their long files: a long file that is dealt out last would run alone at the end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

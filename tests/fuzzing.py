@@ -1,7 +1,5 @@
 """Strategies of the fuzz tests: arbitrary bytes, broken messages, and documents with valid names and wrong values."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Sequence

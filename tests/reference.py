@@ -1,7 +1,5 @@
 """A simple second implementation of the window rules, with which the tests compare the real one."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

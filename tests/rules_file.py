@@ -1,7 +1,5 @@
 """The chart's recording and alerting rules, parsed once per process: PyYAML takes 0.3 s for them, libyaml 0.03 s."""
 
-from __future__ import annotations
-
 import copy
 from functools import cache
 from typing import Any

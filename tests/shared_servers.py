@@ -1,7 +1,5 @@
 """Servers shared by the parallel processes of one test run."""
 
-from __future__ import annotations
-
 import fcntl
 import time
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 A skip for any other reason is a failure, because the set-up should have installed the missing part.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Control of the backend processes of a real Triton."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

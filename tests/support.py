@@ -1,7 +1,5 @@
 """Shared parts of the tests: small catalogues, records, and in-memory fakes of Kafka and models."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

@@ -1,7 +1,5 @@
 """The pipelines and ladders that the builder makes of settings, and the packages that it imports."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

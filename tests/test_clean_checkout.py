@@ -1,7 +1,5 @@
 """The commands of the documents leave a clone clean: what they write by default goes to folders that git ignores."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

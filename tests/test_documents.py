@@ -1,7 +1,5 @@
 """The files and headings to which the documents refer exist."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

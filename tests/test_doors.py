@@ -4,8 +4,6 @@ A door is the `__all__` of a package. Code outside of a room imports from doors 
 room that its folder is named after. The budgets only ever fall: lower one when you get below it.
 """
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Iterator

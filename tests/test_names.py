@@ -1,7 +1,5 @@
 """Values of the chart, settings, metrics, alerts and commands that the pages for an organisation name exist."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

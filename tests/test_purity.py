@@ -1,7 +1,5 @@
 """In a fresh interpreter, the core imports no broker, server or torch, and the worker imports no training."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The rule that turns skips into failures, applied to real runs of pytest."""
 
-from __future__ import annotations
-
 import pytest
 
 from deploy.cache import CHECKOUT

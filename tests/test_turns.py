@@ -1,7 +1,5 @@
 """The groups of tests that take turns in CI: each test is in one, and each group is drawn."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import re

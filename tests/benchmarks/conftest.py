@@ -1,7 +1,5 @@
 """Fixtures of the benchmarks' tests."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The benchmark of coverage counts stretches, and refuses intervals that cover by saying nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The faults of the benchmark are in the stated sensors and steps alone, and simple rules find what they should."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

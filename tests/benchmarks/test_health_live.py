@@ -1,7 +1,5 @@
 """A series that is scored goes through the windows of a worker, which finds its faults after the warm-up alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

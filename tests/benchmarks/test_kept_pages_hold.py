@@ -1,7 +1,5 @@
 """Rows of the kept result pages, measured again on this tree: a page that an older tree wrote is found here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The load that every benchmarked engine receives: the worker's decoder accepts all of it, in every shape."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import pytest

@@ -1,7 +1,5 @@
 """The benchmark compares what a fill expects of a long gap with the truth that was taken away."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from benchmarks.long_gaps import Truth, measure, summary

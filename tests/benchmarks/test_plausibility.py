@@ -1,7 +1,5 @@
 """The streams of the benchmark: the same hidden readings, and spikes of the stated share and sizes in the others."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

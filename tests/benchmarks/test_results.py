@@ -1,7 +1,5 @@
 """The kept results of health and coverage: what each newest line must have, and hold."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

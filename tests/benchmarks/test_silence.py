@@ -1,7 +1,5 @@
 """Groups that are heard again after an hour: memory and pauses stay within bounds."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The errors of the whole: on readings that were left out, on what every way estimated, against the plant's truth."""
 
-from __future__ import annotations
-
 import asyncio
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The experts' weights by their definition: plain loops over the errors themselves, without any running sum."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from itertools import product

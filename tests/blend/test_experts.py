@@ -1,7 +1,5 @@
 """The experts: the leader decides until an expert does better, and errors are forgotten."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings

@@ -1,7 +1,5 @@
 """The bound on the regret of what is published, on sequences made to break it, in half horizons of 48 steps."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The leader: which mixtures there are, which sleep, and how their losses are counted."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The convex combination of two values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Reach: the factors by which intervals hold, from the scores of recent probes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

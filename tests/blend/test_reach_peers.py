@@ -1,7 +1,5 @@
 """Reach beside plain quantiles and the package crepes, on errors whose size is known but for a factor that jumps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Exponentially decaying sums that contain nothing older than a horizon."""
 
-from __future__ import annotations
-
 import pytest
 
 from glaim_stream.blend.recent import RecentSums

@@ -1,7 +1,5 @@
 """Scores: the errors of the probe cells decide the blend weights of later steps, through to the published rows."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Fixtures of the chaos tests: a scenario, and a Triton that a test may damage."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A chaos scenario: separate topics, a steady stream, workers that the test may kill, and a final audit."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

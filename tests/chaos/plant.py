@@ -1,7 +1,5 @@
 """Messages of the simulated plant for its network, and the rows of a worker that is not interrupted."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """A TCP proxy between two real processes that can hold, delay and reset connections, as a failing network does."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import struct

@@ -1,7 +1,5 @@
 """A test stream with gaps, disorder, duplicates and bad readings, and the rows that a worker must publish for it."""
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any

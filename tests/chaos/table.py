@@ -1,7 +1,5 @@
 """Prints the counts of a `make chaos` run: `python -m tests.chaos.table [--into docs/faults.md]`."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Small records that would fill the memory: the worker stays within its budgets, and the rest of the stream flows."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A broker that is killed, cut off, slow or out of disk space: the worker waits, and afterwards no row is missing."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """A sensor is added, removed or renamed while the stream runs: readings of unknown sensors become dead letters."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """The delivery changes while the group works: workers of both kinds share it for a while."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

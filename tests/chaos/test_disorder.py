@@ -1,7 +1,5 @@
 """Duplicated, late and unordered readings yield one row each, and the same rows after a restart."""
 
-from __future__ import annotations
-
 import pytest
 
 from deploy.kafka import ExternalKafka, LocalKafka

@@ -1,7 +1,5 @@
 """Exactly-once delivery under faults: a reader of committed records finds every row once."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

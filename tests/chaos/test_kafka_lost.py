@@ -1,7 +1,5 @@
 """Kafka itself is lost, and the stream continues on a second one that has a mirror of the input: docs/recovery.md."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Workers that learn a model while they run, and are killed while they do."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

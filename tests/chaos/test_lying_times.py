@@ -1,7 +1,5 @@
 """Producers whose clock or unit is wrong: their readings are dead letters, and every other reading has its row."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter

@@ -3,8 +3,6 @@
 `GLAIM_CHAOS_HANG_S=600 make chaos CHAOS=tests/chaos/test_memory.py` hangs for ten minutes instead of one.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

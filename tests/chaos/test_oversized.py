@@ -1,7 +1,5 @@
 """Topics with a small message limit: rows are split, dead letters are truncated, and processing continues."""
 
-from __future__ import annotations
-
 import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic

@@ -1,7 +1,5 @@
 """Partitions that are added to the input while a worker runs are taken up, and the topic of the rows gets as many."""
 
-from __future__ import annotations
-
 import pytest
 from kafka import KafkaAdminClient
 

@@ -1,7 +1,5 @@
 """Unusable messages between good ones: each becomes a dead letter with its cause, and the good ones are processed."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from typing import Any

@@ -1,7 +1,5 @@
 """The audit of random runs: silent about a perfect output, and each rule notices what it is for."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 from dataclasses import replace

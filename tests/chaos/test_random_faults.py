@@ -3,8 +3,6 @@
 GLAIM_CHAOS_SEED names other seeds, such as 7 or 1-10. `python -m tests.chaos.randomised` runs more of them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

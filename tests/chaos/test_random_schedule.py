@@ -1,7 +1,5 @@
 """The schedule and the input of random runs: drawn from the seed alone, overlapping, and of every kind."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Workers that join and leave under load: partitions move, windows are rebuilt, and no row is missing or different."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

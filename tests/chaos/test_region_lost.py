@@ -1,7 +1,5 @@
 """A region is lost with Kafka and workers, and another one continues from MirrorMaker's copy: docs/recovery.md."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

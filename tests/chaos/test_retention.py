@@ -1,7 +1,5 @@
 """Retention deleted records that a rebuild needs, or that no worker read: the worker reports it and continues."""
 
-from __future__ import annotations
-
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 

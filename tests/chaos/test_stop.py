@@ -1,7 +1,5 @@
 """SIGTERM while broker or Triton do not answer: the worker ends within its grace, and its successor does the rest."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

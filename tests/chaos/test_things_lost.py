@@ -1,7 +1,5 @@
 """Accidental deletion of the consumer group's offsets, the input topic or the output topic, and the recovery."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

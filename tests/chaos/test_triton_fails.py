@@ -1,7 +1,5 @@
 """A Triton that is killed, slow or drained, loses its stub or loads a bad version: each row names its method."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import time

@@ -1,7 +1,5 @@
 """Workers that are killed or stopped while idle, mid-batch, and between producing and committing."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time

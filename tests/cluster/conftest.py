@@ -1,7 +1,5 @@
 """Fixtures with real clusters to install the chart into; skipped if none can be built."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

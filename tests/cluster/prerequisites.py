@@ -1,7 +1,5 @@
 """Objects that a platform team creates before it installs the chart: Secrets, claims, accounts, classes, labels."""
 
-from __future__ import annotations
-
 from deploy.cluster.api import Api
 from deploy.cluster.manifest import Object
 from tests.cluster.release import Release, until

@@ -1,7 +1,5 @@
 """Checks that the objects to which pods refer exist, because fake kubelets do not check it as real ones do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.cluster.manifest import Object

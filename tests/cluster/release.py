@@ -1,7 +1,5 @@
 """One release of the chart in a namespace that enforces Pod Security, and queries for its objects."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Objects of the Prometheus operator and KEDA are created only in clusters that serve these kinds."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.cluster.references import assert_complete

@@ -1,7 +1,5 @@
 """Drains: the disruption budgets allow and reject the right evictions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """`helm test` runs its pods under the same policy and deletes those that succeed."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.cluster.release import Release

@@ -1,7 +1,5 @@
 """`helm install` where Pod Security `restricted` is enforced: every pod is Ready and every reference exists."""
 
-from __future__ import annotations
-
 import pytest
 
 from deploy.cluster.api import RequestRejected

@@ -1,7 +1,5 @@
 """Upgrade, broken release, rollback, and uninstallation."""
 
-from __future__ import annotations
-
 import pytest
 
 from deploy.cluster.stages import NEVER_READY

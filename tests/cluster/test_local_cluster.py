@@ -1,7 +1,5 @@
 """The local control plane: it has the pinned version, enforces permissions, and ends with its owner."""
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

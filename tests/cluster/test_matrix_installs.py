@@ -1,7 +1,5 @@
 """Every set of values of the chart's tests is installed in the cluster."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

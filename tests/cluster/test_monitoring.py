@@ -4,8 +4,6 @@ Debian's Prometheus is built without Kubernetes discovery. The tests pass it the
 one for each port of each pod with the pod's labels; Prometheus applies the relabelling that selects among them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import time

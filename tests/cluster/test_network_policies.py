@@ -3,8 +3,6 @@
 The fake nodes have no network, so no connections are tested here; tests/helm evaluates the rules.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from deploy.cluster.manifest import Object

@@ -1,7 +1,5 @@
 """The rights that docs/on-call.md asks for suffice to roll a model back, and for nothing that could lose data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import yaml

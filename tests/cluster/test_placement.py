@@ -1,7 +1,5 @@
 """Placement of the pods by the scheduler."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Contradictory or unknown values: helm prints a message and installs nothing."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

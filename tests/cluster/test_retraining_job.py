@@ -1,7 +1,5 @@
 """The Job of the retraining under the real controllers: its name in its pod, and its failure policy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

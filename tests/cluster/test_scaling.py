@@ -1,7 +1,5 @@
 """The number of workers when an autoscaler is enabled and disabled."""
 
-from __future__ import annotations
-
 from tests.cluster.release import Release
 
 

@@ -1,7 +1,5 @@
 """The CronJob of the retraining, triggered as by `kubectl create job --from`: its steps, resources and volumes."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`glaim-stream demo`: a stranger without a file sees one filled, and how far the values are from the truth."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the command line promises is documented: exit codes, settings, flags, and the places that stay clean."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

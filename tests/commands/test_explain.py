@@ -1,7 +1,5 @@
 """`glaim-stream explain` for a file: the value that would be published, its parts, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`glaim-stream fill`: the user's own file comes back, with its holes filled and all else as it was."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """`glaim-stream fill --minutes`: a network beside the closed form, in the time that was given."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Groups of flags: the expanded signature of a command, and the values that it receives."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import dataclass
 from typing import Annotated

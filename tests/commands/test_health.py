@@ -1,7 +1,5 @@
 """`glaim-stream health`: events of a file as a table and as JSON, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

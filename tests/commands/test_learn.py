@@ -1,7 +1,5 @@
 """`glaim-stream learn` from a file: what it prints, writes and refuses, and two of them at once."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

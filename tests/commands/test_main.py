@@ -1,7 +1,5 @@
 """The command line without Kafka: help, one-line errors, and the commands that only read files."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from contextlib import suppress

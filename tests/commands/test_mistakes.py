@@ -1,7 +1,5 @@
 """Mistakes on the command line: every command answers each with a sentence and exit code 2, and no traceback."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

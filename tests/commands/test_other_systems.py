@@ -3,8 +3,6 @@
 This machine is no Windows. The modules and names that Windows lacks are taken away from an interpreter instead.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

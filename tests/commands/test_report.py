@@ -1,7 +1,5 @@
 """`glaim-stream report` on files: what it prints and writes, and its exit codes."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """SIGTERM ends commands that write files, as when a container stops, and no partial file is left."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Rows on a terminal: a group or a sensor may be named anything."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Directions in degrees."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from glaim_stream.core.angles import are_circles, around, differences, on_circle

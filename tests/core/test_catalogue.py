@@ -1,7 +1,5 @@
 """groups.yaml: its meaning, and the error message for each mistake."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """contract.json: the round trip, and the rejection of inconsistent contracts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Lists of names in error messages."""
 
-from __future__ import annotations
-
 import pytest
 
 from glaim_stream.core.errors import listed

@@ -1,7 +1,5 @@
 """Every metric has the prefix `glaim_`, a base unit, a description, and labels with few values."""
 
-from __future__ import annotations
-
 import pytest
 from prometheus_client import Counter, Gauge, Histogram
 

@@ -1,7 +1,5 @@
 """Pauses between attempts."""
 
-from __future__ import annotations
-
 from itertools import islice
 
 from glaim_stream.core.retry import JITTER, pauses_s

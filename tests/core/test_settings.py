@@ -1,7 +1,5 @@
 """Settings come from GLAIM_ variables, and an error names the variable."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A record from the future is believed up to the wall clock, and a rebuild judges as the worker did."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The mean of a step's readings: of numbers on the line, of directions on the circle."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Times of a wrong clock among those of a file."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

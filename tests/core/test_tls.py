@@ -1,7 +1,5 @@
 """TLS files that change, their expiry times, and secrets that change."""
 
-from __future__ import annotations
-
 import logging
 import ssl
 import time

@@ -1,7 +1,5 @@
 """Signatures of minisign: those of the tool itself, and all that must not pass."""
 
-from __future__ import annotations
-
 import pytest
 
 from glaim_stream.core.errors import ModelError

@@ -1,7 +1,5 @@
 """The StatusCodes of rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

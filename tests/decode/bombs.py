@@ -1,7 +1,5 @@
 """Records of a few kilobytes that would fill the memory if they were decoded as they ask to be."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from functools import cache

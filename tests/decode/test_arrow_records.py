@@ -1,7 +1,5 @@
 """Readings in Arrow records."""
 
-from __future__ import annotations
-
 import json
 import math
 import struct

@@ -1,7 +1,5 @@
 """Records that ask for more memory than they may have: each is a dead letter, and their neighbours are decoded."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys

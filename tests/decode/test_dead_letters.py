@@ -1,7 +1,5 @@
 """Dead letters contain the original record and the reason."""
 
-from __future__ import annotations
-
 import json
 
 from glaim_stream.core.rejects import DeadLetterCause, Reject

@@ -1,7 +1,5 @@
 """The decoder from bytes to columns: nothing raises, nothing is lost, and the fast and the slow path agree."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

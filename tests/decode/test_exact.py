@@ -1,7 +1,5 @@
 """Values as they came: floats bit for bit, and a dead letter for an integer that no float equals."""
 
-from __future__ import annotations
-
 import json
 import math
 import struct

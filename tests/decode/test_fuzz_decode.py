@@ -1,7 +1,5 @@
 """The input topic may contain anything: each record becomes readings or rejects, independently of its neighbours."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The index from group and sensor names to numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from glaim_stream.core.catalogue import parse_catalogue

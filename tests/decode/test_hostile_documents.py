@@ -1,7 +1,5 @@
 """Documents made to take long: each is answered within a second of the processor, as a reading or as a reject."""
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any

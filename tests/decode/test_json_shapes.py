@@ -1,7 +1,5 @@
 """Which of its three shapes a JSON record has."""
 
-from __future__ import annotations
-
 from glaim_stream.core.rejects import DeadLetterCause
 from glaim_stream.decode.decoder import Decoder
 from glaim_stream.decode.groups import GroupIndex

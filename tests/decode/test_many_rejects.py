@@ -1,7 +1,5 @@
 """Records of a thousand bytes with hundreds of thousands of unusable readings: letters of bounded size, soon made."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Columns of parsed readings: joined parts, positions, times and qualities."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

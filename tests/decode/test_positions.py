@@ -1,7 +1,5 @@
 """Positions of rejected readings come back from every form, and no form grows beyond its bound."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Sequence

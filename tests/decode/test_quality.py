@@ -1,7 +1,5 @@
 """Plain names, OPC UA names and StatusCodes, mapped to one of three qualities."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

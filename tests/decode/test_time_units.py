@@ -1,7 +1,5 @@
 """Event times in another unit are refused by name; none of them is read as a time of the seventies."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 

@@ -5,8 +5,6 @@ The absolute paths that the file changes (/opt, /src, /usr/local/lib) are moved 
 base image there is one package of the standard library. test_images_built.py has the file built by an engine.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A fixture with the worker's image, built by its steps into a folder, once for all tests."""
 
-from __future__ import annotations
-
 import pytest
 
 from deploy.cache import CHECKOUT

@@ -1,7 +1,5 @@
 """The images of other projects are in one file that a bot can update."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """compose.yaml is valid for the specification's loader, and its files, ports, images and settings exist."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -5,8 +5,6 @@ same class, so they start the same broker as compose. Topics, producer and worke
 Containerfile with the settings of compose.yaml; only addresses, ports and the locations of /opt and /var differ.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

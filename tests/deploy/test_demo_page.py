@@ -1,7 +1,5 @@
 """The page of the demo's worker: when it is opened, and its address."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """The report of the demo: one complete, well-formed page that needs no network; and the summary."""
 
-from __future__ import annotations
-
 import json
 import re
 from html.parser import HTMLParser

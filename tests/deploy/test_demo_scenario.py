@@ -1,7 +1,5 @@
 """The data of the demo, its options, and its catalogues."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

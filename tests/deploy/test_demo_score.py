@@ -1,7 +1,5 @@
 """Output rows on a grid, and errors on hidden cells."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Start of the demo: downloads, messages if Triton cannot run, and readiness of a worker."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Go programs are built once, with go from PATH or PyPI; otherwise an error states what is missing."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

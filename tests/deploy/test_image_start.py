@@ -4,8 +4,6 @@ Engines change them: buildah rounds them to seconds when it copies from one stag
 the time of the commit. Python would then compile everything again at every start, because the root is read-only.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Checks of the images without a container engine: linters, rules of this project, and the build context."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

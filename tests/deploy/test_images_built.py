@@ -3,8 +3,6 @@
 The base image is a stand-in (deploy/images/without_registry.sh). As in a release, all files have the same time.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import stat

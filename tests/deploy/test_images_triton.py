@@ -1,7 +1,5 @@
 """The files of the Triton image with a real Triton: `serve` starts it, `probe.py` checks the served models."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

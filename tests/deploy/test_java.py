@@ -1,7 +1,5 @@
 """Java from PATH if it is recent enough, else from PyPI, else an error that states what to install."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Only pinned and completely downloaded jars are on the class path of the broker."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

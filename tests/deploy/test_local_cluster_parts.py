@@ -1,7 +1,5 @@
 """Files, nodes and pinned versions of the local cluster; tests/cluster starts it."""
 
-from __future__ import annotations
-
 import re
 import stat
 from pathlib import Path

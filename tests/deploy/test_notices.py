@@ -1,7 +1,5 @@
 """The third-party notices name every locked package with an accepted licence and its text."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from typing import Any

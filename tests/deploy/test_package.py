@@ -1,7 +1,5 @@
 """Wheel and sdist: their content, their agreement, and their use without a checkout."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The command that trains the demo's model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

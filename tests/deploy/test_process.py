@@ -1,7 +1,5 @@
 """A server and its children end with the process that started it, however that process ends."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

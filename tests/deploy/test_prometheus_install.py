@@ -1,7 +1,5 @@
 """Prometheus and its tools come from PATH, else from Debian's packages, else an error is raised."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`make prove-gpu` fails without a GPU, and with one it is green only if every command was."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -4,8 +4,6 @@ The registry, crane and helm are real. No container engine runs here, so a scrip
 pushes an image with one file. A second one takes the place of cosign and writes down how it was called.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

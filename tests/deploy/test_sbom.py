@@ -1,7 +1,5 @@
 """The SBOMs contain the packages of the lock files and comply with the CycloneDX schema."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import platform

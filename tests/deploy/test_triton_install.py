@@ -1,7 +1,5 @@
 """On a machine that cannot run the wheel's Triton, a typed error is raised before anything is downloaded."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Errors of several imputers on withheld cells of a drifting stream, through the whole pipeline."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 Readings take the path of live ones: windows, probes, weights, rows. Errors are measured on withheld cells.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Dropouts: single readings, silent sensors and silent groups, in exactly the requested share."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Files of many programs: separator, decimal sign, encoding and dates are detected, or the file is rejected."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 

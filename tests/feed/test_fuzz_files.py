@@ -1,7 +1,5 @@
 """Catalogues and contracts with any content are read, or rejected with a reason."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The simulated plant: reproducible, within its limits, physically coupled, and different for each pump."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The producer without a broker: which messages are sent when, and the report."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

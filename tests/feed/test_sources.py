@@ -1,7 +1,5 @@
 """Readings of files and the plant, withheld readings, and their messages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Filled rows are recognised by their columns in every kind of file, and measurements of the same names are not."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

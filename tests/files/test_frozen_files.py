@@ -1,7 +1,5 @@
 """What the commands give for files, and `impute` for tables, has not changed since `tests/golden/files.py` froze it."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files in the forms of programs and archives, with readings of our own, are read right without a flag."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Names in a column tell series apart, also where each series has a clock of its own; times of day are no names."""
 
-from __future__ import annotations
-
 import datetime as dt
 import io
 import zoneinfo

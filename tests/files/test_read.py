@@ -1,7 +1,5 @@
 """Forms of files: what fits once is read, what fits twice is a question, and sentinels are told from readings."""
 
-from __future__ import annotations
-
 import datetime as dt
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Published files in their original forms are read right, or raise a question."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows of a wrong clock are found within their group."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from glaim_stream.core.times import NO_TIME

@@ -1,7 +1,5 @@
 """Rows that follow another step than the table's are told from stamps that jitter around it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Units behind the numbers of a column are no text, and filled cells have them too."""
 
-from __future__ import annotations
-
 import datetime as dt
 import io
 

@@ -1,7 +1,5 @@
 """Series whose sensors follow one another, with a habit of the day."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from glaim_stream.form.fit import Fitted, fit

@@ -1,7 +1,5 @@
 """Last value and interpolation, by example and compared with a loop."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Conditional means and variances beside a dense reference, one window at a time."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Steps at which no sensor was observed: which answer they get, who decides, and what stays as it was."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

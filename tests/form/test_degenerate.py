@@ -1,7 +1,5 @@
 """Sensors and windows that say next to nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

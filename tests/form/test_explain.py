@@ -1,7 +1,5 @@
 """Values of the closed form as a sum over readings: exact, by derivatives, and of nothing that was not observed."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The fit: choices, calibration, digest, and its parts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

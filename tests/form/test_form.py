@@ -1,7 +1,5 @@
 """The closed form as the stream uses it: interface, file, bounds."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Groups at other levels and scales, and newcomers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Intervals of states and directions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from glaim_stream.form.kind_bands import by_kind

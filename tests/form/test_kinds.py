@@ -1,7 +1,5 @@
 """Sensors whose values no straight line connects."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

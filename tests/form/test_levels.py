@@ -1,7 +1,5 @@
 """Sensors that are silent in a window while the others are where nobody saw them together."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Data that grows in proportion, and values for which its logarithms do not hold."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Covariances from windows with holes, beside what made the windows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

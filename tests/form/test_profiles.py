@@ -1,7 +1,5 @@
 """Profiles of the day: phase from time and zone, three full periods, a gain on validation."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import numpy as np

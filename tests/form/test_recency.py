@@ -1,7 +1,5 @@
 """Newest steps that are filled from the recent half of a window: which answer, for which windows, and who decides."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Copies and sums: found where they are exact, tested in each window, and dropped where a window contradicts them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

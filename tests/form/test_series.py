@@ -1,7 +1,5 @@
 """Series of many groups: as how many independent ones they count."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Sensors whose errors are large for every method must not choose the constants of the others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

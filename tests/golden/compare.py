@@ -1,7 +1,5 @@
 """Compares the output of a run with the frozen output, cell by cell, with pyarrow and numpy alone."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence

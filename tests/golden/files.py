@@ -11,8 +11,6 @@ An output holds, to the byte, all that was said, a digest of the file that was w
 does not have. Bounds of holes have 9 digits, and values of `impute` 9 decimals.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import hashlib

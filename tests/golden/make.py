@@ -17,8 +17,6 @@ contracts; nothing here imports glaim_stream. Messages of a file carry the time 
 Readings that are slightly ahead of their record exist in the topic only.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import platform

@@ -4,8 +4,6 @@ Only the command line, the settings of the environment, Kafka and the file forma
 imported, so that its modules may move.
 """
 
-from __future__ import annotations
-
 import atexit
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The simulated plant as series: habits that are learned from its first days, and later days to inject faults into."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import lru_cache
 

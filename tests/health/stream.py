@@ -1,7 +1,5 @@
 """Series of the simulated plant as readings of a partition, fed to its windows, and the events of sensor health."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise

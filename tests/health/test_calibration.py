@@ -1,7 +1,5 @@
 """Thresholds hold the stated number of false alarms, also where tails are heavy and values correlated."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

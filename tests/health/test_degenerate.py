@@ -1,7 +1,5 @@
 """Habits of sensors about which little can be learned, and of readings of any size."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Faults in the simulated plant are found and named, once each, and what only looks like a fault is none."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

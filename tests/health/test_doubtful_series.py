@@ -1,7 +1,5 @@
 """Long series are judged from end to end, by the readings on both sides and by where their readings usually lie."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

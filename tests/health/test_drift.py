@@ -1,7 +1,5 @@
 """What is judged of drift: means of residuals over a window, and whom the others are calm without."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from glaim_stream.health import drift

@@ -1,7 +1,5 @@
 """Leave-one-out residuals are those of a Gaussian: checked against linear regression, with and without holes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

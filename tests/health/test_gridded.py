@@ -1,7 +1,5 @@
 """Readings on a grid: jitter stays in its step, every group has all sensors, and what shares a step is counted."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

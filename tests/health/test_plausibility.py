@@ -1,7 +1,5 @@
 """Single readings that stand apart are doubted; shifts, peaks, showers and what neighbours confirm are not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

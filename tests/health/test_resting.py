@@ -1,7 +1,5 @@
 """A shut valve, dry weather and a full tank look frozen, and are no fault where they are usual."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Runs, silences and sliding sums, against loops."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Habits in the file of a closed form: the same ones come back, and readers without them see the same form."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import lru_cache
 

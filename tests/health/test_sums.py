@@ -1,7 +1,5 @@
 """A meter that adds others up: the sensor at fault is named, and the ones that it is summed with are not."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Fixtures that render the chart with a real helm; skipped if helm is absent and cannot be built."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable, Sequence

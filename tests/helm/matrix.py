@@ -1,7 +1,5 @@
 """The named sets of values with which every check of the chart runs."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

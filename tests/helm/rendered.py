@@ -1,7 +1,5 @@
 """Functions that find objects in the output of helm."""
 
-from __future__ import annotations
-
 from typing import Any
 
 Object = dict[str, Any]

@@ -1,7 +1,5 @@
 """The chart's README is generated from its template and values.yaml, and lists every value."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every property in the chart's schema has a description; those of values are the comments in values.yaml."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

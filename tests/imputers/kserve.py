@@ -1,7 +1,5 @@
 """A gRPC server with Triton's KServe protocol and scripted replies."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """The Triton rung and versions that fail, against a scripted server; tests/integration has a real one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The breaker: one failure opens it, and after each rest one probe decides while other batches are rejected."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Large values reach a model with their digits, and ordinary ones as they are."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The rung of the closed form: whom it answers, with what, and how a new file is taken up."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The first call of an imputer, which is repeated until it succeeds."""
 
-from __future__ import annotations
-
 import asyncio
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Batches of a fixed size: a window gets the same bytes whichever windows share its batch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The closed form as an expert: its answers, its absence, and its failures."""
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np

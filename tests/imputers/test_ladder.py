@@ -1,7 +1,5 @@
 """The ladder: rungs that fail, batches in flight, and windows with a wrong shape."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, field, replace
 

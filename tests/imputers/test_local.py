@@ -1,7 +1,5 @@
 """The local imputer, which runs the same TorchScript in the worker, without Triton."""
 
-from __future__ import annotations
-
 import builtins
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """One model is missing, wrong or slow: the answers of the others stay as they are."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The Triton rung asked for another version than the one that answers, against a scripted server."""
 
-from __future__ import annotations
-
 import shutil
 from functools import partial
 from pathlib import Path

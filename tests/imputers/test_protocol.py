@@ -1,7 +1,5 @@
 """Windows, and the check of what a model returns for them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Triton rung against scripted servers: rejected calls, retries, and deadlines."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """TLS, client certificates and tokens of calls to Triton, against a gRPC server that records its callers."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The start-up check of served models, against a gRPC server that describes them as a test scripts it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The Triton rung when the server answers with another version of a model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

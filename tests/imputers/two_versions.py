@@ -1,7 +1,5 @@
 """The Triton rung before a scripted server of two versions of the model `m`, and a repository with their contracts."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Versions that load and then fail, in repositories that a real Triton serves."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from pathlib import Path

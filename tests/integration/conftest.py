@@ -1,7 +1,5 @@
 """A tiny model for the tests that run it on a real Triton, and a broker with access rules."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

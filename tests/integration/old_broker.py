@@ -1,7 +1,5 @@
 """A proxy before a real broker that hides requests from clients, as services with a part of Kafka's protocol do."""
 
-from __future__ import annotations
-
 import socket
 import struct
 from threading import Thread

@@ -1,7 +1,5 @@
 """Output rows by group, sensor and time, the newest revision of each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The simulated plant under the names of a small catalogue."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

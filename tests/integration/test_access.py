@@ -3,8 +3,6 @@
 The broker allows only what a rule names; the administrator of the tests comes over a listener without login.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import time

@@ -1,7 +1,5 @@
 """A version that loads and then fails: the former one answers, the other models do not notice, nothing is restarted."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 import time

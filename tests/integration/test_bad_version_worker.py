@@ -1,7 +1,5 @@
 """A worker on a real broker, while a real Triton loads a bad version of one of two models."""
 
-from __future__ import annotations
-
 import shutil
 import time
 import urllib.request

@@ -1,7 +1,5 @@
 """`glaim-stream check` against a real Triton and a real Kafka with access rules."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

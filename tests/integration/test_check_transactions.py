@@ -1,7 +1,5 @@
 """What exactly-once delivery needs of a broker, as `glaim-stream check` and a starting worker report it."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

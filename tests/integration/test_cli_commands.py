@@ -1,7 +1,5 @@
 """The commands produce, worker, tail and audit in sequence on a real broker."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Workers without any Triton: the closed form fills alone, or with probes, and a replay has the same rows."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """A real Triton gives the values of the same models in this process, and the comparison notices when it does not."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

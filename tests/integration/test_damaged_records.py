@@ -4,8 +4,6 @@ Good records stand before, between and after the damaged ones; each of them gets
 broker takes is a dead letter.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

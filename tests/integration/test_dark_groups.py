@@ -1,7 +1,5 @@
 """Groups that go dark and return: one event each on the outage topic, also when the worker dies in between."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`dlq list`, `show` and `requeue` on a real broker, with dead letters of a real worker."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections import Counter

@@ -1,7 +1,5 @@
 """The demo as a user runs it: its numbers are consistent, and no process outlives it, however it ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

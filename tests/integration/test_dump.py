@@ -1,7 +1,5 @@
 """Training loads the readings that were produced: from the topic through `glaim-stream dump` into its reader."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`glaim-stream explain` makes the values again that a worker published, and says where it cannot."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fixed-size batches on a real Triton, whose dynamic batcher joins concurrent requests."""
 
-from __future__ import annotations
-
 import asyncio
 
 import numpy as np

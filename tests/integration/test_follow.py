@@ -1,7 +1,5 @@
 """A topic is followed from its beginning or from its newest records on, and on as records come."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """Closed forms in the repository of a real Triton: it starts and answers, and loads a model again where it polls."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from pathlib import Path

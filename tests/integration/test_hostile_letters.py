@@ -1,7 +1,5 @@
 """Letters that an intruder wrote: `dlq` shows them, obeys none of their text and reads no topic that they name."""
 
-from __future__ import annotations
-
 import pytest
 from kafka import KafkaProducer
 

@@ -1,7 +1,5 @@
 """The local Kafka: it keeps data over a crash, reports its errors, and leaves no process or data behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

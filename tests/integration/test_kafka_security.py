@@ -1,7 +1,5 @@
 """TLS, mutual TLS, SCRAM and OAUTHBEARER at a real broker: refusals as sentences, and files that change."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

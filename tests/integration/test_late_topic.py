@@ -1,7 +1,5 @@
 """Readings that arrive after their window has passed go to a separate topic, with their lateness."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

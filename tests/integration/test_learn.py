@@ -1,7 +1,5 @@
 """`glaim-stream learn` reads the input topic beside a worker without Triton, which takes the closed form up live."""
 
-from __future__ import annotations
-
 import re
 import time
 from pathlib import Path

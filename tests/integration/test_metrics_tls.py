@@ -1,7 +1,5 @@
 """A worker whose metrics a real Prometheus scrapes by mutual TLS, while the certificate is replaced."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import time

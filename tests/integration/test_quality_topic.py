@@ -1,7 +1,5 @@
 """The topic of live accuracy on a real broker: workers that are killed or join, tombstones, and transactions."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter

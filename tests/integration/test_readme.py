@@ -1,7 +1,5 @@
 """The README's consumer program works as printed."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import subprocess

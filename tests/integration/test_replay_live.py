@@ -1,7 +1,5 @@
 """A replay publishes the live worker's rows: for a whole topic, a range in its middle, and a file."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections import Counter

@@ -1,7 +1,5 @@
 """`glaim-stream report` on topics of a real Kafka: rows and late readings by hand, and what a real worker published."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 The model is promoted and rolled back under load, and no row is lost either way.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

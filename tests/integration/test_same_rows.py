@@ -9,8 +9,6 @@ differ by one step of the sensor's resolution, and nothing else may differ.
 Revision 2, a final made again after an outage of Triton, does not occur, because an outage is not in the input.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """A real Triton beside `models fetch`, as in the chart: what does not match its manifest never reaches the server."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from pathlib import Path

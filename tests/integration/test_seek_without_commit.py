@@ -1,7 +1,5 @@
 """Records of a partition without a commit are delivered again after a seek to the committed offsets."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any, cast
 

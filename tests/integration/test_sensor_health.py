@@ -1,7 +1,5 @@
 """Faulty sensors are reported on their topic by a real worker, and by one that was killed in between alike."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Two versions of a network, scored beside each other by a worker on a real broker and a real Triton."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import time

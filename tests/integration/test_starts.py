@@ -1,7 +1,5 @@
 """A worker that starts before what it needs: it waits and says for what, instead of ending again and again."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

@@ -1,7 +1,5 @@
 """Topics are created on a broker that was slow for a moment, and too few brokers are an error that says so."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Input that a producer writes in transactions: aborted readings are not there, and markers are no lag."""
 
-from __future__ import annotations
-
 import json
 import time
 import urllib.request

@@ -1,7 +1,5 @@
 """Transactions of one partition on a real broker: one owner at a time, and all of an output or nothing of it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

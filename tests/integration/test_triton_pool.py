@@ -1,7 +1,5 @@
 """Two real Tritons behind one address: calls are balanced over both, and none fails when one dies."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The local Triton serves the TorchScript models of a repository, and leaves no process or memory behind."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

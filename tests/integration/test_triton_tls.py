@@ -1,7 +1,5 @@
 """TLS, mutual TLS and a token at a real Triton."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

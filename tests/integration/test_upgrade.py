@@ -1,7 +1,5 @@
 """After an outage of a real Triton, its model makes the finals of the outage again."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path

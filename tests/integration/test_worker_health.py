@@ -1,7 +1,5 @@
 """A worker's health pages while a real Kafka and a real Triton start and stop, and while its loop is blocked."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """A worker whose output topic rejects every row: it pauses, stays in its consumer group, and resumes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

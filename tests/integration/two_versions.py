@@ -1,7 +1,5 @@
 """A repository in which a second version of the plant's network is worse than the first."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The worker as an operator runs it: a separate process, which tests may kill."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

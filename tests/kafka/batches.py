@@ -1,7 +1,5 @@
 """Record batches as bytes, good ones and damaged ones, as a producer may send them."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 from collections.abc import Callable, Sequence

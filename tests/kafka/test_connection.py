@@ -1,7 +1,5 @@
 """TLS with a server that requires client certificates, and errors for unusable files."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Any order of deliveries, answers, losses, seeks, revocations and commits: no commit passes an unanswered record."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule

@@ -1,7 +1,5 @@
 """Which offsets are lost, and the event that says so."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """No commit passes an unanswered record, in any order of answers."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

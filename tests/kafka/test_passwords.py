@@ -1,7 +1,5 @@
 """What aiokafka must be like for a password to follow its file, and that other clients stay as they are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

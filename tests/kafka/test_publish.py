@@ -1,7 +1,5 @@
 """The publisher: topics and headers of the parts of an output, retries, and messages that are too large."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable

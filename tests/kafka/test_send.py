@@ -1,7 +1,5 @@
 """Errors of aiokafka and Faust become SendError, which is retried, or MessageTooLarge."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """What aiokafka's fetcher delivers with our classes in it, and what they rely on in aiokafka, pinned."""
 
-from __future__ import annotations
-
 import gzip
 import inspect
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Batches of every codec are read, damaged records are named, and the records after them are read on."""
 
-from __future__ import annotations
-
 import random
 import struct
 import tracemalloc

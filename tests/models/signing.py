@@ -1,7 +1,5 @@
 """Keys and signatures as minisign writes them, made with `cryptography`."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 

@@ -1,7 +1,5 @@
 """Where a learned closed form is kept."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

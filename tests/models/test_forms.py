@@ -1,7 +1,5 @@
 """Closed forms in repositories: their manifests, and their way from one to another."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import subprocess

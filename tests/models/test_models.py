@@ -1,7 +1,5 @@
 """Model repositories: list, fetch, push, roll back and prune, with Arrow's file systems and real renames."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

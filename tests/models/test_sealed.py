@@ -1,7 +1,5 @@
 """A version with a manifest is used as it was made, or refused with one sentence before anything of it is loaded."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

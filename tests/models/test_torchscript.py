@@ -1,7 +1,5 @@
 """TorchScript is checked before it is loaded: what a model may call, and archives that two readers read differently."""
 
-from __future__ import annotations
-
 import ast
 import gc
 import io

@@ -1,7 +1,5 @@
 """A model version that first imputes while the worker runs: its contract is read once and applied to its rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

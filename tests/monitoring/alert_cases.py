@@ -3,8 +3,6 @@
 Series use promtool's notation: `0+60x30` begins with 0 and takes 30 steps of 60, `_` is no sample.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 COMMON_LABELS = 'namespace="plant",release="line-1"'

@@ -3,8 +3,6 @@
 An alert must fire within a stated time, keep firing until the fault is mended, and clear within a stated time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

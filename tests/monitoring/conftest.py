@@ -1,7 +1,5 @@
 """A running system with its monitoring, one per test file."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 

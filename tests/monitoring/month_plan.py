@@ -3,8 +3,6 @@
 Minutes count from the month's beginning, a Monday at midnight.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 HOUR, DAY = 60, 1440

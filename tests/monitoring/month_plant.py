@@ -5,8 +5,6 @@ share the partitions, three on weekdays from 8 to 18, one at weekends. Counters 
 process.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter, defaultdict
 

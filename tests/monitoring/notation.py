@@ -3,8 +3,6 @@
 `_` is no sample, `stale` is the mark that Prometheus writes when a target vanishes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The queries of the dashboard's panels, and what a Prometheus answers to them."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Unit tests of the rules, as promtool reads them."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

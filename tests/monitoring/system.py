@@ -1,7 +1,5 @@
 """The whole system on this machine: worker, Triton, feed, Prometheus with the chart's rules, Alertmanager, webhook."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Each fault of the running system fires its alert and no other, and the alert resolves after the repair."""
 
-from __future__ import annotations
-
 import signal
 import threading
 

@@ -1,7 +1,5 @@
 """Each alert fires in time, keeps firing for hours, and clears: timelines in promtool, minute by minute."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

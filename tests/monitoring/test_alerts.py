@@ -1,7 +1,5 @@
 """The alerting rules in promtool: each alert fires when it must and stays silent when it must."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections import Counter

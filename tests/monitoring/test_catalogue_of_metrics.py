@@ -1,7 +1,5 @@
 """docs/metrics.md and the program name the same metrics, with the same labels and types."""
 
-from __future__ import annotations
-
 from prometheus_client import REGISTRY
 
 import glaim_stream.worker.app

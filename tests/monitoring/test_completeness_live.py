@@ -4,8 +4,6 @@ A day of the queries begins before the first reading, and they are asked at the 
 extrapolated, so the figures are exact.
 """
 
-from __future__ import annotations
-
 import json
 import time
 import uuid

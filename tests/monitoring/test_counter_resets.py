@@ -5,8 +5,6 @@ vanishes and is replaced by another one, and with the restarts alone. Every reco
 workers that go on.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The dashboard and the rules use existing metrics, and the dashboard file is up to date."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import combinations

@@ -1,7 +1,5 @@
 """The reported lag is the partition's end less the answered offset, else the committed one, else the first."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 

@@ -1,7 +1,5 @@
 """A real Prometheus and Alertmanager watch a real worker and Triton, before and after Triton is killed."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

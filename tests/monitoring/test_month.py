@@ -1,7 +1,5 @@
 """A month of normal life with thirteen incidents: each alerts in time and with its severity, and nothing else pages."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Promtool's notation: what is compressed expands to the same values."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

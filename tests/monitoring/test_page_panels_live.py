@@ -3,8 +3,6 @@
 The worker has no Triton, so that two cores can compute the closed form of every hole (`system.running_system`).
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The runbook has one section per alert, and its commands exist with the options it uses."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Series with labels known in advance start at 0; filled rows are counted by gap age."""
 
-from __future__ import annotations
-
 import re
 from importlib.metadata import version
 from typing import Any

@@ -5,8 +5,6 @@ release of the same name in another namespace, and as the same release in anothe
 them, with the rules that the chart renders for such. No rule may fail, as one that matched many to many would.
 """
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A Prometheus that scrapes a worker, to which the simulated plant sends readings with dropouts."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Outages as messages of the outage topic."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

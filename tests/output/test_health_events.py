@@ -1,7 +1,5 @@
 """Events of sensor health as messages."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

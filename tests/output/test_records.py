@@ -1,7 +1,5 @@
 """The output format, written and read back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Repair, which turns imputed values into rows: rounding, limits, intervals and quality."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Row files: complete or absent, in three formats, with all revisions or only the newest."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 

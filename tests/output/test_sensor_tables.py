@@ -1,7 +1,5 @@
 """Limits, resolutions and intervals by model and version."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

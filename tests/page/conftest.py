@@ -1,7 +1,5 @@
 """One Chromium for the tests of a file, and a new tab for each test."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Requests to a page over real HTTP, as a browser or an attacker sends them."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import socket

@@ -1,7 +1,5 @@
 """The shipped plant in a worker of this process, with its closed form as the imputer."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Who may look at a page."""
 
-from __future__ import annotations
-
 import hmac
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the page shows beside what was published and what the windows hold."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

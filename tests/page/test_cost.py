@@ -1,7 +1,5 @@
 """What the page costs the worker: shares of its own work, not seconds."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 import tracemalloc

@@ -1,7 +1,5 @@
 """Groups of other workers on a worker's page."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Faulty sensors on the page: their events from beginning to end, on tiles and in one group's view."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """The figures of the page, from counters that a test sets and a clock that it moves."""
 
-from __future__ import annotations
-
 import pytest
 from prometheus_client import Histogram
 

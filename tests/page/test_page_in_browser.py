@@ -1,7 +1,5 @@
 """The page in a real Chromium, with a real pipeline behind it: panels have data, names are text, keys work."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Messages are decoded as soon as they come, unless that takes long."""
 
-from __future__ import annotations
-
 from threading import Lock
 
 import pytest

@@ -1,7 +1,5 @@
 """The page's light and dark scheme in a real Chromium, with everything that has a colour of its own."""
 
-from __future__ import annotations
-
 from glaim_stream.page.elsewhere import Elsewhere
 from tests.page.conftest import Tab
 from tests.page.plant import SENSORS, plant

@@ -1,7 +1,5 @@
 """The page over real HTTP: who may look, what it answers, and what a viewer costs."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import socket

@@ -1,7 +1,5 @@
 """What fills the holes of a model, as the page shows it: versions, their origin, their age and live errors."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from datetime import datetime

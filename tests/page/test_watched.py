@@ -1,7 +1,5 @@
 """The rows of a watched group are the published ones, and the windows' readings before them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

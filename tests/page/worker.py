@@ -1,7 +1,5 @@
 """A worker of one partition in this process, with a page, and no Kafka."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager

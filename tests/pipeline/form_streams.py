@@ -1,7 +1,5 @@
 """A stream whose models have a closed form, both simulated: pipelines, records and rows of one partition."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Intervals that follow recent errors, from the readings to the published rows."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from typing import Any

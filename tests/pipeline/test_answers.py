@@ -1,7 +1,5 @@
 """Imputed cells: which holes the model filled, their baselines, and the blend of both."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from glaim_stream.blend import Answers, Expert

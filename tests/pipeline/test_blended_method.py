@@ -1,7 +1,5 @@
 """The method of a blended cell is the method that made its value."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Steps that the wall clock closes while nothing arrives: what follows is the same as without that silence."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What is observed leaves as it came, bit for bit, and a meter's hole is filled with the meter's digits."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Mapping, Sequence

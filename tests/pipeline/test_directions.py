@@ -1,7 +1,5 @@
 """Wind around north in a stream without a closed form: holes are filled along the shorter arc, errors go that way."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import count
 from typing import Any

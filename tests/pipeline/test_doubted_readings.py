@@ -1,7 +1,5 @@
 """A reading that stands apart is published as it came, with its doubt, and has no part in any other row."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The rows that are due with a batch are the observed rows of its output, whatever the order and the repeats."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

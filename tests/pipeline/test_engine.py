@@ -3,8 +3,6 @@
 test_faults.py tests internal errors; tests/worker and tests/feed/replay test the users of the engine.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

@@ -1,7 +1,5 @@
 """A batch that causes much is handed over in slices: by the steps that close, and by the records that fit together."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The experts' shares of the published values, as counters."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from prometheus_client import REGISTRY

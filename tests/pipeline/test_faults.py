@@ -1,7 +1,5 @@
 """An internal error loses only the records that fail: other records, their rows and the windows are kept."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The closed form as an expert of the stream: which rows it makes, with which interval, and what it leaves alone."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

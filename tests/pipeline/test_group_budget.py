@@ -1,7 +1,5 @@
 """Groups beyond the budget of a partition, and the names of groups that come and go."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Records applied one part at a time, so that one that fails does not cost the others."""
 
-from __future__ import annotations
-
 from glaim_stream.imputers import Interpolation, Ladder
 from glaim_stream.pipeline.isolation import Isolation
 from glaim_stream.pipeline.pipeline import Pipeline

@@ -1,7 +1,5 @@
 """Decoding, windows, imputation and repair together: bytes in, Arrow out."""
 
-from __future__ import annotations
-
 import json
 from types import ModuleType, SimpleNamespace
 

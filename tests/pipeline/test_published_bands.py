@@ -1,7 +1,5 @@
 """Whatever the sensors, their settings and the imputer are: what the published rows say of their values holds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Metrics of published rows; tests/monitoring/test_series.py tests the ages of filled gaps."""
 
-from __future__ import annotations
-
 import numpy as np
 from prometheus_client import REGISTRY
 

@@ -1,7 +1,5 @@
 """Another version of the network on the probes: both errors as metrics, and no row that depends on it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace

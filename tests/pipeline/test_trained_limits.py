@@ -1,7 +1,5 @@
 """Filled values do not cross 0 where no reading did, neither in training nor in the window that is filled."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Upgrades: the model replaces the final rows of a fallback once, while half of their window is available."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

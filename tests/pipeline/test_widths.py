@@ -1,7 +1,5 @@
 """Half-widths of the intervals of cells, before recent errors change them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

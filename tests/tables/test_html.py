@@ -1,7 +1,5 @@
 """What all pages have in common: text stays text, and nothing is loaded or run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from glaim_stream.tables.html import cards, document, shown

@@ -1,7 +1,5 @@
 """A trained network as a form: its windows, its bands, and the cells that it is asked for and trained on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Published files come back as they were, but for the cells of holes."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import tomllib

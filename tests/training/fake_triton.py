@@ -1,7 +1,5 @@
 """A stand-in for Triton's python backend utilities, and a loader of a served model's `model.py` with it."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import sys

@@ -1,7 +1,5 @@
 """Twelve real stations with real gaps, and the model shipped for them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Run configurations from files and flags; the error for an unknown setting names it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The scores of the test part, and the intervals from measured errors."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Progress is logged as lines without a terminal, and shown as a bar in one."""
 
-from __future__ import annotations
-
 import io
 
 from training.runtime import ProgressLine, describe

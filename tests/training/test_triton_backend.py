@@ -1,7 +1,5 @@
 """The python backend with a stand-in for Triton's utilities: stacking, splitting, errors of single requests."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The folders of runs: old runs are removed, the current one and other folders are kept."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

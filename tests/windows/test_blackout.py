@@ -1,7 +1,5 @@
 """Steps that the wall clock closes while nothing arrives."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

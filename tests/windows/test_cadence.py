@@ -1,7 +1,5 @@
 """Sensors whose interval is longer than the step of their model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The event clock of a partition, and the offsets of the records that closed its steps."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows and windows of closed steps; test_windows.py compares all rules with a reference."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How much of the topic before a step determines its rows."""
 
-from __future__ import annotations
-
 import pytest
 
 from glaim_stream.core.catalogue import parse_catalogue

@@ -1,7 +1,5 @@
 """Which cells of a closing step get a row."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows and windows do not depend on how many windows are judged in one call."""
 
-from __future__ import annotations
-
 from unittest import mock
 
 import numpy as np

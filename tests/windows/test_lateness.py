@@ -1,7 +1,5 @@
 """The clock of tools that only read: it calls late what the windows call late."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Groups that go dark and return."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

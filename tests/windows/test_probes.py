@@ -1,7 +1,5 @@
 """Probes: hidden cells, sampled groups, and identical probes in a rebuild."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

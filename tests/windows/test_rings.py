@@ -1,7 +1,5 @@
 """Ring buffers of steps, and their rows of groups."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Windows that are made one step after the other lie together and keep what was written."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

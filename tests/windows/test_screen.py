@@ -1,7 +1,5 @@
 """The screen leaves out only windows without doubtful readings: the rows are those of windows without a screen."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from unittest import mock
 

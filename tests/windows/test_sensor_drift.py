@@ -1,7 +1,5 @@
 """Drift in the stream: the sensor at fault is named, a drift of all is one event, and a rebuild finds the same ones."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import lru_cache
 

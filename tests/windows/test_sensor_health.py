@@ -1,7 +1,5 @@
 """Faulty sensors are found as blocks of steps end, whatever the batches, and after a rebuild as before."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from functools import lru_cache

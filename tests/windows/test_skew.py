@@ -1,7 +1,5 @@
 """Readings with timestamps ahead of the time of their record."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from glaim_stream.windows.clock import limit_skew

@@ -1,7 +1,5 @@
 """Steps that close together are handed over in slices: the same rows, probes and outages in the same order."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

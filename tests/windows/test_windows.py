@@ -1,7 +1,5 @@
 """The window rules, by example and compared with a slow reference without rings."""
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A dark group counts until it returns, also after its windows are gone, and at most for seven days."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from glaim_stream.windows import Outage

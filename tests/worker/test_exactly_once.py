@@ -1,7 +1,5 @@
 """A partition whose output and commits are one transaction: what is published once stays the only time."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The gauge of certificates' ends."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from prometheus_client import REGISTRY

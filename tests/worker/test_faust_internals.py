@@ -4,8 +4,6 @@ Faust's consumer is not a public interface. A failure after an upgrade need not 
 of the function with its use in the transport, run tests/chaos, and then update the fingerprint.
 """
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import hashlib

@@ -1,7 +1,5 @@
 """The health of a worker with an injected clock, and its pages over real HTTP."""
 
-from __future__ import annotations
-
 import json
 import socket
 import urllib.error

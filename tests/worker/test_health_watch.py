@@ -1,7 +1,5 @@
 """What the app reports to the health: here, by how much its event loop is late."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from types import SimpleNamespace

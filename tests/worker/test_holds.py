@@ -1,7 +1,5 @@
 """The gauge of holds follows rollbacks and releases of the repository."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncIterator

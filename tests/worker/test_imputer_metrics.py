@@ -1,7 +1,5 @@
 """What the ladder reports of its rungs, as metrics."""
 
-from __future__ import annotations
-
 from prometheus_client import REGISTRY
 
 from glaim_stream.imputers import State

@@ -1,7 +1,5 @@
 """Learning while the worker runs: its times, its process, and its failures."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Repeated warnings of libraries become a few lines and a count; lines of this program always pass."""
 
-from __future__ import annotations
-
 import logging
 
 from glaim_stream.worker.log_limit import LogLimit

@@ -1,7 +1,5 @@
 """Log lines of a slow rebalance, with Faust's consumer and logger."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging

@@ -1,7 +1,5 @@
 """Gaps between batches are found, and what the log no longer holds is said once; without a broker."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager

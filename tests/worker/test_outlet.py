@@ -1,7 +1,5 @@
 """From which offset a partition continues."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import pytest

@@ -1,7 +1,5 @@
 """TLS on the metrics port, over real connections: certificates that change, and who may scrape."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import logging

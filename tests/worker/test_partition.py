@@ -1,7 +1,5 @@
 """The worker of one partition, with in-memory fakes: order, acknowledgement, back-pressure and idleness."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

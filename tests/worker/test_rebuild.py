@@ -1,7 +1,5 @@
 """Which part of the topic a rebuild reads, with an in-memory consumer; tests/integration uses a real one."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Windows rebuilt from the lowest offset that they need continue like the original ones."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given, settings

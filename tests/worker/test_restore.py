@@ -1,7 +1,5 @@
 """How a worker restores windows from the topic: failing records, probes to learn from, and retries."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

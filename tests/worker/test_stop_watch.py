@@ -1,7 +1,5 @@
 """A process that cannot stop in order ends all the same, in time, and says what it leaves."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

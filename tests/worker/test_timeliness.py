@@ -1,7 +1,5 @@
 """Rows are counted as in time or late by the times of their records, in proportion."""
 
-from __future__ import annotations
-
 import pytest
 from prometheus_client import REGISTRY
 

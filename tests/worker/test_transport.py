@@ -3,8 +3,6 @@
 tests/integration and tests/chaos use real consumers.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,7 +1,5 @@
 """Which of the applied batches and slices are published together."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A worker waits, says why, and goes on; tests/integration/test_starts.py has the real broker."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """The table of `benchmarks.edge`: its questions, expert weights without look-ahead, and the aim of each row."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

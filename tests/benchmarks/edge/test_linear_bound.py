@@ -1,7 +1,5 @@
 """The linear bound of the newest step finds linear relations despite a few outliers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

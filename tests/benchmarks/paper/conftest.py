@@ -1,7 +1,5 @@
 """A tiny data set in the benchmark's list, in a temporary GLAIM_DATA folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

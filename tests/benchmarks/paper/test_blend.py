@@ -1,7 +1,5 @@
 """The blend: reach of a cell, and weights that follow the better answer in each class of reach."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The recipe `cascade`: one training a data set, a line for each cell and draw, and no work lost by a kill."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The closed form's lines and its column: one fit a data set, every draw of every cell, and no test row seen."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Repeated draws of the hidden cells: the same share of different cells; the first draw is the tables'."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

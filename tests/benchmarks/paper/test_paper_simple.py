@@ -1,7 +1,5 @@
 """Imputers that need no network: each does what it is called, learns from training rows, and has its line."""
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from pathlib import Path

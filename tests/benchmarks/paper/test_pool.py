@@ -1,7 +1,5 @@
 """The pool of filled windows: which form fills a window, and what a kill costs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -4,8 +4,6 @@ With `--without fence|abort|offset` a part of exactly-once delivery is removed f
 notices ends the search, and it is an error if none does.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

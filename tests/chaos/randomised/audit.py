@@ -4,8 +4,6 @@ It shares no code with the product. Everything is known at once here, and a step
 lines that can be believed.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Causes the faults of a schedule: one thread for each lane, so that the faults of different lanes overlap."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

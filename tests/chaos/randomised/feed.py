@@ -4,8 +4,6 @@ Everything but the absolute time follows from the seed. Event time is the wall c
 reading has a value of its own, exact in 32 bits, so that a value in the output identifies the reading it came from.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The parts of a random run: broker, Triton, proxies between them and the workers, and a supervisor of the workers."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

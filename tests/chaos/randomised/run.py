@@ -1,7 +1,5 @@
 """One run: the stream of a seed, its faults beside it, and the audit of what a reader finds in the end."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

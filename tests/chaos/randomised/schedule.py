@@ -1,7 +1,5 @@
 """The schedule of random faults: drawn from the seed alone, so that a seed that failed can be run again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random

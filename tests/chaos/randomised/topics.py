@@ -1,7 +1,5 @@
 """What the topics hold in the end, for a reader of committed records. Uses kafka-python and pyarrow alone."""
 
-from __future__ import annotations
-
 import struct
 from collections import Counter
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ CHAOS_CLOCK names a file with the seconds by which the wall clock is wrong (a do
 it takes away one part of exactly-once delivery, to show that the audit notices.
 """
 
-from __future__ import annotations
-
 import asyncio
 import mmap
 import os

@@ -1,7 +1,5 @@
 """An internal error in a replay loses only the records that fail, as in a worker."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

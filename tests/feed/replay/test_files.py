@@ -1,7 +1,5 @@
 """Files as records of the input topic, with the keys, partitions and offsets of a producer."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The copy of the windows that a replay keeps: when it is made, and that it is independent of the windows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import pytest

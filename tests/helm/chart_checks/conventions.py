@@ -1,7 +1,5 @@
 """Rules of this chart for every pod and object, in addition to the Pod Security Standard."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Deliberately broken systems, with which the rules are tested."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The containers' variables and arguments exist as settings, commands and options of the programs."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from functools import cache

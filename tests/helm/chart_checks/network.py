@@ -5,8 +5,6 @@ restricted, and the ports named metrics. Policies are evaluated as in the Kubern
 direction select a pod, only connections that one of their rules allows are possible; otherwise all are.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Probes use open ports, and their thresholds tolerate a slow start and a short outage."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.helm.chart_checks.system import Container, Object, Pod, System, inside

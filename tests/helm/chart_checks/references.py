@@ -1,7 +1,5 @@
 """References must refer to existing objects: selectors, ports, targets, Secrets, ConfigMaps, claims."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.helm.chart_checks.system import Object, Pod, System, inside, is_selected, name_of

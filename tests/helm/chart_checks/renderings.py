@@ -1,7 +1,5 @@
 """Every set of values of the matrix, rendered for every supported kind of cluster."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Callable, Container

@@ -1,7 +1,5 @@
 """Rules for CronJobs: a valid schedule, an existing time zone, no overlapping jobs, and limits for failures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime
 from zoneinfo import available_timezones

@@ -1,7 +1,5 @@
 """Validates rendered objects against the schemas of Kubernetes and of the operators; unknown fields are rejected."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The objects of one rendering, their pods, and the names of existing objects in the values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Tests of the CRD schemas: fields that an API server would silently drop are rejected."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """kube-score and Trivy's rules find nothing in the rendered chart but what deploy/linters.toml argues for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

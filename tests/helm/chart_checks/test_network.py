@@ -1,7 +1,5 @@
 """The connections that a NetworkPolicy allows, according to the Kubernetes documentation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Each rule for CronJobs reports its violation."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.helm.chart_checks.scheduled import check

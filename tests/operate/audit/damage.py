@@ -1,7 +1,5 @@
 """Topics of a partition that a worker has processed, damaged at random: by the same seed in the same way."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

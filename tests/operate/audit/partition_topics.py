@@ -1,7 +1,5 @@
 """One partition's topics in memory, and their audit by `PartitionAudit` in parts of any size."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise

@@ -5,8 +5,6 @@ is rounded to 0.01, sensor 1 is not, and sensor 2 reports every third step. Mode
 steps of 30 s, a lateness of 60 s, the mean of a step's readings and revise_after 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Arrivals: which steps were open when a reading arrived, and which steps are closed at the commit."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.operate.audit.tables import COLUMNS, G1, G2, H1, STEP_MS, arrivals_of, arrived, readings

@@ -1,7 +1,5 @@
 """What an audit finds does not depend on how much of the topics it holds at once."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 from typing import Any

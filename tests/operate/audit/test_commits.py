@@ -1,7 +1,5 @@
 """The commit lies within the input and includes all readings that the windows need."""
 
-from __future__ import annotations
-
 import pytest
 
 from glaim_stream.operate.audit.commits import Commit, check_commit, needed_by_windows

@@ -1,7 +1,5 @@
 """Duplicate rows: for each rule a pair that just breaks it and a pair that just complies."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

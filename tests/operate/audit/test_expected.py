@@ -1,7 +1,5 @@
 """The row that the input implies for each step: the last reading or the mean, with its time and quality."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

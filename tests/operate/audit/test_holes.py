@@ -1,7 +1,5 @@
 """The rules for holes: for each an input that just breaks it and one that just complies."""
 
-from __future__ import annotations
-
 from glaim_stream.operate.audit.arrivals import Arrivals
 from glaim_stream.operate.audit.chunks import Bounds
 from glaim_stream.operate.audit.expected import expected_rows

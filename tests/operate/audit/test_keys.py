@@ -1,7 +1,5 @@
 """Keys: one number per sensor and step, and arithmetic on sorted arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from glaim_stream.operate.audit.keys import Keys, count_up, distinct, is_among, run_starts

@@ -1,7 +1,5 @@
 """Dead letters: sorted by record, and checked for completeness."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The rule of lost input: each offset that vanished counts once."""
 
-from __future__ import annotations
-
 from aiokafka import TopicPartition
 
 from glaim_stream.kafka import Loss

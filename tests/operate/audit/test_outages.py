@@ -1,7 +1,5 @@
 """The outage rule of the audit, applied to the events that the worker's pipeline announces."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

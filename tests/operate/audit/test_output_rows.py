@@ -1,7 +1,5 @@
 """Output messages as columns of rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

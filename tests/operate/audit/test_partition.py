@@ -1,7 +1,5 @@
 """The audit of the in-memory pipeline's output: clean if unchanged, and exact after one change."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

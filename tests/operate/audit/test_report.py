@@ -1,7 +1,5 @@
 """The report: its totals, and the merged findings of several partitions."""
 
-from __future__ import annotations
-
 import json
 
 from glaim_stream.operate.audit.report import PROBLEMS, AuditReport, Finding, Findings, Offence

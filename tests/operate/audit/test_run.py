@@ -1,7 +1,5 @@
 """The audit of topics in memory: partitions without a commit, unknown groups, and stretches of time."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """A stretch of event time: the same findings in it as in an audit of everything, and none of what lies outside."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The rules for observed rows: for each an input that just breaks it and one that just complies."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

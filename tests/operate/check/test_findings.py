@@ -1,7 +1,5 @@
 """Findings as sentences and as JSON."""
 
-from __future__ import annotations
-
 from glaim_stream.operate.check.findings import Outcome, failed, ok, warning
 
 

@@ -1,7 +1,5 @@
 """Findings on the TLS files of the metrics port."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

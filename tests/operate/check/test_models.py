@@ -1,7 +1,5 @@
 """Findings on closed forms and on versions; tests/integration/test_check.py has the others on models."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The sizing arithmetic: its constants are measured, and its results follow from them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

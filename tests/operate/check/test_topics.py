@@ -1,7 +1,5 @@
 """Findings on topics, for each fact that a broker may report."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The completeness of files, computed by hand."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 tests/monitoring/test_completeness_live.py asks all of them of a real Prometheus.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

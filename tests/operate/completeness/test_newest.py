@@ -1,7 +1,5 @@
 """A cell counts once, by its newest revision, however often it was published."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from glaim_stream.core.vocabulary import FINAL, FIRST_CORRECTION, PROVISIONAL, UPGRADED, Method

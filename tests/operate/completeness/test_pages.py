@@ -1,7 +1,5 @@
 """The page of a report, as a browser shows it."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rows of the output topic become figures: each cell once, from when its group was there, in bounded memory."""
 
-from __future__ import annotations
-
 import tracemalloc
 from pathlib import Path
 from typing import Any

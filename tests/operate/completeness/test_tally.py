@@ -1,7 +1,5 @@
 """The figures of one sensor, computed by hand, and by a slow count of every cell."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 

@@ -1,7 +1,5 @@
 """Figures as people read them: 100 % is all of it, and 0 nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from glaim_stream.core.times import moment_ms

@@ -1,7 +1,5 @@
 """Messages of the output topic, row by row, and what a report finds in them without a broker."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

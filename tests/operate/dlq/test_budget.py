@@ -1,7 +1,5 @@
 """Letters and rows that would fill the memory of a reader: said in a line, sent back whole, or refused."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

@@ -1,7 +1,5 @@
 """Dead letters read back as the worker writes them, and records reduced to some of their readings."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

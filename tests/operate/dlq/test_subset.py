@@ -1,7 +1,5 @@
 """Copies of a record with some of its readings keep the digits."""
 
-from __future__ import annotations
-
 import json
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Windows that are made again for one cell are those of the stream."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

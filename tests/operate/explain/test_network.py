@@ -1,7 +1,5 @@
 """A real TorchScript, explained by hiding readings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

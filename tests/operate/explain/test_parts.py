@@ -1,7 +1,5 @@
 """Parts of values by method: they add up, and each is what its method used."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Readings become series as the windows grid them, and what must not be learned is left out and counted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

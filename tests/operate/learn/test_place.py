@@ -1,7 +1,5 @@
 """A new closed form takes the place of the one in use only where it is better on rows that neither has seen."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

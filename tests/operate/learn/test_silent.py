@@ -1,7 +1,5 @@
 """Which silent sensors keep a new form from its place; rows from left to right, `held` of them for the trial."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Stuck stretches are found, and the habits of rain, valves and panels are not taken for them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

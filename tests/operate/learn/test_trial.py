@@ -1,7 +1,5 @@
 """The trial of a closed form: which rows it uses, and that nothing else counts."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

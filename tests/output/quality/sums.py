@@ -3,8 +3,6 @@
 Added here with plain Python from the JSON alone, as a reader of the topic would.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any

@@ -7,8 +7,6 @@ that of a group of which nothing came; live accuracy has more of the second kind
 The page's figures of the same run are compared with the sums over the records.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict
 

@@ -1,7 +1,5 @@
 """What live accuracy costs a worker: shares of its own work, not seconds."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Which keys of the topic are deleted."""
 
-from __future__ import annotations
-
 import json
 
 from glaim_stream.core.times import text_of_ms

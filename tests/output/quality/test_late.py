@@ -1,7 +1,5 @@
 """What late readings say about the values that were published before them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import numpy as np

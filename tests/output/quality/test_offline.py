@@ -5,8 +5,6 @@ and what was published for them is scored against the truth with numpy alone. Li
 What the page shows is compared with the sums over the records.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Records of live accuracy, from the readings to what is published."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from typing import Any

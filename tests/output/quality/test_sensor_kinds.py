@@ -1,7 +1,5 @@
 """A valve, and a wind direction around north, in the stream: their errors and their intervals."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict
 from dataclasses import dataclass

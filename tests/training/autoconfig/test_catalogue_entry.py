@@ -1,7 +1,5 @@
 """The catalogue entry of a trained model, read by the catalogue's parser."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """One command turns a plant's CSV with gaps into a model that a worker and Triton can serve."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import tomllib

@@ -1,7 +1,5 @@
 """A file that comes alone: what a fit finds out of it is what `fill` finds out, and stands in its configuration."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

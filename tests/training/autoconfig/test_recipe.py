@@ -1,7 +1,5 @@
 """The recipe for data without a configuration depends on its size and the training time, within bounds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The batches of an epoch are the same from any position in it, on any device, with or without a thread."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

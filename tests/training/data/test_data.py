@@ -1,7 +1,5 @@
 """Files become series with their real gaps, and every wrong file has an error message."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from pathlib import Path

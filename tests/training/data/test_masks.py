@@ -1,7 +1,5 @@
 """Properties of the gap patterns for any rate, window and real gaps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

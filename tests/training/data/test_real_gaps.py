@@ -1,7 +1,5 @@
 """Gaps, sentinels and later parts of the data influence neither training nor scores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

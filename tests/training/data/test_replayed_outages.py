@@ -1,7 +1,5 @@
 """The outages of a series are found, and only those."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st

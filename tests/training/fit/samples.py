@@ -1,7 +1,5 @@
 """Two groups of three sensors, from which the forms of folds are fitted."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from training.data import Series

@@ -1,7 +1,5 @@
 """The command line of a fit: what it refuses before it reads or trains, and what it prints for the next step."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

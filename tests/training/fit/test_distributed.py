@@ -1,7 +1,5 @@
 """Two processes that share each batch train the same weights as one process; torchrun starts them over gloo."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The command `training.fit`: from a data file to a served model, and error messages that name the remedy."""
 
-from __future__ import annotations
-
 import csv
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Training windows of a network with its own closed form: filled by forms that have not seen them, always alike."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

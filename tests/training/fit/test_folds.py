@@ -1,7 +1,5 @@
 """Folds of closed forms: cut in time, blind to the windows that they fill, and stored."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path

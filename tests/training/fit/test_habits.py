@@ -1,7 +1,5 @@
 """`training.fit --model habits` adds what is usual of the sensors to a closed form, which keeps its bits."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

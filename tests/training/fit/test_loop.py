@@ -1,7 +1,5 @@
 """The training loop: the cells of the loss, exact resumes, and the content of a checkpoint."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import json

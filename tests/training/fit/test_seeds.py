@@ -1,7 +1,5 @@
 """Runs with several seeds: averages, directories, and parsing of the option."""
 
-from __future__ import annotations
-
 import argparse
 import statistics
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Shares of the correction: each sensor and reach keeps what validation gains by, and the network answers with them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

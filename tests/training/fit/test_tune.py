@@ -1,7 +1,5 @@
 """The search for settings: its candidates, its resumption, and the resulting configuration."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

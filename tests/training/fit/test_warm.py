@@ -1,7 +1,5 @@
 """A run that starts with another run's weights; weights that do not fit are an error."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The network over the closed form: its start, its fallbacks, and its fast kernels."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

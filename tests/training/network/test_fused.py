@@ -1,7 +1,5 @@
 """Each fused function against the same formula in library operations, forward and backward."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The network: the paper's sizes, its ablations, and difficult windows."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """The network against a plain implementation of the paper: the same numbers and the same gradients."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """The closed form within the network gives the closed form's answers, in any batch and scripted."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The numbers of the report page: gaps, coverage, the verdict and the ranks of the examples."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

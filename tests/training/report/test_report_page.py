@@ -1,7 +1,5 @@
 """The page of a real, tiny run: well formed, self-contained, and consistent with its JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

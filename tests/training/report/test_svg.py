@@ -1,7 +1,5 @@
 """SVG helpers: round ticks, and numbers with significant digits."""
 
-from __future__ import annotations
-
 from training.report import svg
 
 

@@ -1,7 +1,5 @@
 """The exported model equals the trained one, matches its contract, and is written atomically."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A new version in a repository: added atomically beside the old one, never with other windows."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Intervals are quantiles of measured errors by sensor and gap age, in the sensor's unit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

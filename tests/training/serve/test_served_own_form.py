@@ -1,7 +1,5 @@
 """A served network with a closed form of its own answers as the trained one, also for a silent sensor."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The models in model_repo and their closed forms are complete, match their contracts, and beat the baselines."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The rule by which the export accepts or rejects a model."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
