@@ -5,6 +5,7 @@ room that its folder is named after. The budgets only ever fall: lower one when 
 """
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -138,3 +139,15 @@ def test_a_class_name_is_used_once() -> None:
     )
     twice = {name: count for name, count in names.items() if count > 1}
     assert len(twice) <= CLASSES_OF_ONE_NAME, twice
+
+
+def test_the_map_names_every_package_and_no_other() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    rows = text[text.index("| room |") : text.index("| to find |")].splitlines()[2:]
+    named = {name for row in rows if row.startswith("|") for name in re.findall(r"`([\w.]+)`", row.split("|")[1])}
+    packages = {
+        ".".join(path.relative_to(ROOT / "glaim_stream").parts[:-1])
+        for path in sources("glaim_stream")
+        if path.name == "__init__.py"
+    }
+    assert named == rooms("glaim_stream") | packages - {""}
