@@ -16,7 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import SettingsError
-from glaim_stream.files import Reading, read
+from glaim_stream.core.times import NO_TIME
+from glaim_stream.files import Cells, Reading, cells_of, name_of_file, read
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
 
@@ -76,7 +77,7 @@ def read_source(
     Args:
         path: of any kind that `glaim_stream.files.read` reads.
         separator: separates group and sensor in a wide file's column names, if it stands in all of them; the first one
-            in the name counts, so that sensor ids may contain it (`station-7.PM2.5`).
+            in the name counts, so that sensor ids may contain it (`station-7.PM2.5`). Otherwise it is found out.
         time_column: one column, or several, as `Date+Clock`; default: found out.
         group: the group of a file that names none; default: the file's name.
         missing: numbers and texts that mean "no reading", besides those that are noticed.
@@ -89,29 +90,41 @@ def read_source(
     """
     reading = read(
         path, time=time_column, timezone=timezone, date_order=date_order, missing=missing, decimal=decimal,
-        only_readings=True,
+        separator=separator, only_readings=True,
     )  # fmt: skip
     if reading.form.axis:
         raise SettingsError(
             f"{path}: it has depths or elapsed times and no dates, so it is no stream; `glaim-stream fill` fills it"
         )
-    source = _long(reading, group or _stem(path)) if reading.form.sensor else _wide(reading, group, separator, path)
-    keep = np.isfinite(source.value)
-    gaps = int((~keep).sum())
-    if gaps == len(source):
+    notes = list(reading.form.notes)
+    if group is not None:
+        reading = replace(reading, form=replace(reading.form, name_separator=""))
+    elif not (reading.groups or reading.form.name_separator or reading.form.sensor):
+        notes.append(f"its columns name no groups: all of them belong to the group {name_of_file(path.name)!r}")
+    source = _of_cells(cells_of(reading, group or name_of_file(path.name)))
+    if not len(source):
         raise SettingsError(f"{path}: expected readings, found none in {reading.rows} rows")
-    chosen = np.flatnonzero(keep)
-    order = chosen[np.argsort(source.time_ms[chosen], kind="stable")]
-    return Source(
-        source.cells, source.cell[order], source.time_ms[order], source.value[order], gaps, tuple(reading.form.unused),
-        source.notes,
-    )  # fmt: skip
+    if all(pa.types.is_float32(reading.table.schema.field(name).type) for name in _columns_of_readings(reading)):
+        source = replace(source, value=source.value.astype(np.float32))
+    return replace(source, skipped=tuple(reading.form.unused), notes=tuple(notes))
 
 
-def _stem(path: Path) -> str:
-    """The name of a file without its endings: pump-7.csv.gz is pump-7."""
-    stem = path.name.removesuffix(".gz")
-    return stem.rsplit(".", 1)[0] or stem
+def _columns_of_readings(reading: Reading) -> Sequence[str]:
+    return [reading.form.value] if reading.form.sensor else reading.form.sensors
+
+
+def _of_cells(cells: Cells) -> Source:
+    """The readings of a file, one time after the other."""
+    code = np.stack([each.group * len(cells.sensors) + each.sensor for each in cells.columns], axis=1)
+    value = np.stack([each.value for each in cells.columns], axis=1)
+    timed = np.flatnonzero(cells.times_ms != NO_TIME)
+    timed = timed[np.argsort(cells.times_ms[timed], kind="stable")]
+    pairs, place = np.unique(code[timed], return_inverse=True)
+    known = np.isfinite(value[timed])
+    time_ms = np.broadcast_to(cells.times_ms[timed][:, None], known.shape)
+    names = [(cells.groups[each // len(cells.sensors)], cells.sensors[each % len(cells.sensors)]) for each in pairs]
+    cell: NDArray[np.int32] = place.reshape(known.shape).astype(np.int32)
+    return Source(names, cell[known], time_ms[known], value[timed][known], cells.holes)
 
 
 def plant_source(days: float, *, groups: int = 8, seed: int = 0, start_ms: int | None = None) -> Source:
@@ -131,42 +144,7 @@ def plant_source(days: float, *, groups: int = 8, seed: int = 0, start_ms: int |
     return _flat(cells, plant.times_ms, np.ascontiguousarray(values))
 
 
-def _wide(reading: Reading, group: str | None, separator: str, path: Path) -> Source:
-    timed, names, notes = reading.timed, reading.form.sensors, list(reading.form.notes)
-    pairs = [name.partition(separator) for name in names]
-    values: Floats = np.ascontiguousarray(reading.values[:, timed].T)
-    if all(pa.types.is_float32(reading.table.schema.field(name).type) for name in names):
-        values = values.astype(np.float32)
-    if reading.groups:
-        cells = [(each, name) for each in reading.groups for name in names]
-        flat = _flat(cells[: len(names)], reading.times_ms[timed], values)
-        group_of_row = reading.group_of_row[timed]
-        named = np.repeat(group_of_row >= 0, len(names))
-        cell = (np.repeat(group_of_row, len(names)) * len(names) + flat.cell).astype(np.int32)
-        return Source(cells, cell[named], flat.time_ms[named], flat.value[named], notes=tuple(notes))
-    if group is None and separator and all(head and found and tail for head, found, tail in pairs):
-        cells = [(head, tail) for head, _, tail in pairs]
-    else:
-        cells = [(group or _stem(path), name) for name in names]
-        if group is None:
-            notes.append(f"its columns name no groups: all of them belong to the group {_stem(path)!r}")
-    return replace(_flat(cells, reading.times_ms[timed], values), notes=tuple(notes))
-
-
 def _flat(cells: list[tuple[str, str]], time_ms: NDArray[np.int64], values: Floats) -> Source:
     """Readings of `values` [T, cells], one time after the other."""
     cell = np.tile(np.arange(len(cells), dtype=np.int32), len(time_ms))
     return Source(cells, cell, np.repeat(time_ms, len(cells)), values.ravel())
-
-
-def _long(reading: Reading, group: str) -> Source:
-    sensor_code = reading.sensor_of_row
-    assert sensor_code is not None  # a long file
-    named = reading.timed & (sensor_code >= 0) & (reading.group_of_row >= 0)
-    groups, sensors = reading.groups or (group,), reading.form.sensors
-    pair, cell = np.unique((reading.group_of_row * len(sensors) + sensor_code)[named], return_inverse=True)
-    cells = [(groups[each // len(sensors)], sensors[each % len(sensors)]) for each in pair.tolist()]
-    value: Floats = reading.values[0][named]
-    if pa.types.is_float32(reading.table.schema.field(reading.form.value).type):
-        value = value.astype(np.float32)
-    return Source(cells, cell.astype(np.int32), reading.times_ms[named], value, notes=reading.form.notes)

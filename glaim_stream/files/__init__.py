@@ -15,6 +15,7 @@ from glaim_stream.files.series import (
     Series,
     by_code,
     cells_of,
+    name_of_file,
     series_of,
     without_stray_rows,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "have_own_clocks",
     "is_number",
     "is_text",
+    "name_of_file",
     "note",
     "read",
     "read_table",

@@ -85,6 +85,12 @@ class Series:
         return self.step_ms < SHORTEST_MONTH_MS
 
 
+def name_of_file(name: str) -> str:
+    """The name of a file without its endings, for the group of a file that names none: pump-7.csv.gz is pump-7."""
+    stem = name.removesuffix(".gz")
+    return stem.rsplit(".", 1)[0] or stem
+
+
 def cells_of(reading: Reading, group: str) -> Cells:
     """Return what was read as cells, each with its group and sensor.
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.times import NO_TIME, zone_of
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.files import Cells, FileForm, Ints, NumberForm, Reading, ReadingColumn, read
+from glaim_stream.files import Cells, FileForm, Ints, NumberForm, Reading, ReadingColumn, name_of_file, read
 from glaim_stream.files import cells_of as cells_of_reading
 from glaim_stream.tables.arrow_files import ArrowTable
 from glaim_stream.tables.cells import Outcome
@@ -122,7 +122,7 @@ def cells_of(file: UserFile) -> Cells:
     Raises:
         SettingsError: a column of readings is inside another one.
     """
-    cells = cells_of_reading(file.reading, Path(file.name).name.partition(".")[0] or "file")
+    cells = cells_of_reading(file.reading, name_of_file(Path(file.name).name) or "file")
     return replace(cells, columns=tuple(_placed(file, each) for each in cells.columns))
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from glaim_stream.core.contract import read_contract
-from glaim_stream.files import note
+from glaim_stream.files import name_of_file, note
 from training import checkpoint as checkpoints
 from training.autoconfig.catalogue_entry import entry
 from training.autoconfig.recipe import MINUTES, choose, window_of
@@ -128,8 +128,8 @@ def guess_layout(path: Path, given: DataSpec, stated: Collection[str]) -> Guess:
     if form.layout == "wide" and not separator:
         found |= {"sensors": form.sensors, "units": dict(form.units)}
     if not (form.group or separator) and "group_name" not in stated:
-        found["group_name"] = path.stem
-        messages.append(f"it names no groups: all of it belongs to the group {path.stem!r}")
+        found["group_name"] = name_of_file(path.name)
+        messages.append(f"it names no groups: all of it belongs to the group {found['group_name']!r}")
     spec = dataclasses.replace(given, **{name: value for name, value in found.items() if name not in stated})
     maybe = {note(each): each for each in form.sentinels if not each.taken}
     warnings = [text for text, each in maybe.items() if each.value not in given.sensor_sentinels.get(each.column, ())]
