@@ -127,7 +127,8 @@ def waits_only_for_triton(pages: Pages, address: str) -> bool:
 BLOCKING_WORKER = """
 import sys, time
 from pathlib import Path
-from glaim_stream.worker import run as worker
+from importlib import import_module
+worker = import_module("glaim_stream.worker.run")
 from glaim_stream.core.settings import read_settings
 
 built = worker.create_app
