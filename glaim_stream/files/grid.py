@@ -3,6 +3,9 @@
 The step is found from the differences of successive times. A row's step follows from the row before it in time, so
 that stamps whose jitter adds up (59 s, 61 s, 60 s, ...) still get one step each. Rows of equal times share a step, and
 steps without a row stay without one.
+
+A stream has no such choice: a step of its models is `time_ms // step_ms`, whatever the stamps, since a window closes
+before the next stamp is known. `windows`, `operate.learn` and `Grid.streamed` cut so.
 """
 
 from __future__ import annotations

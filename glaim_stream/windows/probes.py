@@ -8,7 +8,8 @@ Where intervals are adaptive, further windows have the gaps that some group had 
 learn from both, the experts' weights from the former alone.
 
 Sampling is deterministic: it depends only on the group name and the step, so a worker that reads the topic again makes
-the same probes in the same order.
+the same probes in the same order. What hides cells of a whole series (`form`, `tables`, training) draws them from one
+generator, which a stream that begins elsewhere could not repeat.
 """
 
 from __future__ import annotations
