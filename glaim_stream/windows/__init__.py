@@ -3,7 +3,7 @@
 from glaim_stream.windows.applied import Applied, joined_applied
 from glaim_stream.windows.clock import NEVER_MS
 from glaim_stream.windows.clock_closes import ClockClose
-from glaim_stream.windows.closing import NO_WINDOW, Closed, concatenate
+from glaim_stream.windows.closed import NO_WINDOW, Closed, concatenate
 from glaim_stream.windows.history import HORIZON, STRETCH, error_steps, history_ms, history_steps
 from glaim_stream.windows.holes import Rules
 from glaim_stream.windows.lateness import Lateness

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.readings import Readings
 from glaim_stream.core.rejects import DeadLetterCause, MoreReadings, Reject, alike
-from glaim_stream.windows.closing import Closed
+from glaim_stream.windows.closed import Closed
 from glaim_stream.windows.outages import Outage
 from glaim_stream.windows.probes import Probes
 from glaim_stream.windows.sensor_health import SensorEvent

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.health import Plausibility
-from glaim_stream.windows.closing import NO_WINDOW, Closed
+from glaim_stream.windows.closed import NO_WINDOW, Closed
 from glaim_stream.windows.holes import ROWS_AT_A_TIME, LookBack, in_parts, values_of
 from glaim_stream.windows.rings import Rings
 from glaim_stream.windows.room import Room

@@ -25,7 +25,7 @@ from glaim_stream.health import LiveHabits, Range
 from glaim_stream.windows.applied import Applied, joined_applied, rejects_of
 from glaim_stream.windows.clock import NEVER_MS, EventClock, limit_skew
 from glaim_stream.windows.clock_closes import ClockClose, ClockCloses
-from glaim_stream.windows.closing import Closed
+from glaim_stream.windows.closed import Closed
 from glaim_stream.windows.history import history_ms
 from glaim_stream.windows.model import ModelWindows
 from glaim_stream.windows.probes import FEWEST_WINDOWS, Sampling

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.vocabulary import UPGRADED
-from glaim_stream.windows.closing import Closed
+from glaim_stream.windows.closed import Closed
 from glaim_stream.windows.holes import Rules
 from glaim_stream.windows.rings import Rings
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from glaim_stream.health import Plausibility
 from glaim_stream.windows import Applied, PartitionWindows
 from glaim_stream.windows import screen as screen_module
-from glaim_stream.windows.closing import Closed
+from glaim_stream.windows.closed import Closed
 from glaim_stream.windows.holes import LookBack
 from glaim_stream.windows.screen import Screen
 from tests.support import STEP_MS, Event, catalogue, columns

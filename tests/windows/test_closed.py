@@ -7,7 +7,7 @@ import pytest
 
 from glaim_stream.core.vocabulary import FINAL, PROVISIONAL, Quality
 from glaim_stream.windows.cadence import SlowSensors
-from glaim_stream.windows.closing import NO_WINDOW, Closed, close_step, concatenate, correct
+from glaim_stream.windows.closed import NO_WINDOW, Closed, close_step, concatenate, correct
 from glaim_stream.windows.holes import Rules, look_back
 from glaim_stream.windows.rings import Cells, Rings
 
