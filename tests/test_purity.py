@@ -8,7 +8,7 @@ import pytest
 EDGES = ("aiokafka", "faust", "kafka", "tritonclient", "grpc", "torch", "training")
 CORE = [
     "blend.scores", "core.catalogue", "core.contract", "decode.decoder", "form.form", "imputers.ladder",
-    "models.versions", "output.repair", "output.row_files", "pipeline.pipeline", "windows.partition",
+    "models.served", "output.repair", "output.row_files", "pipeline.pipeline", "windows.partition",
 ]  # fmt: skip
 ARITHMETIC = ["core.readings", "core.vocabulary", "form"]  # of windows, the lint knows: its door imports the catalogue
 

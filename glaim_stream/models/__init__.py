@@ -1,6 +1,6 @@
 """Models as files: contracts, their versions, and the repositories that hold them.
 
-`contract` describes a model, and `versions` holds the contracts of all versions that impute while a worker runs.
+`contract` describes a model, and `served` holds the contracts of all versions that impute while a worker runs.
 `sealed` checks a version before it is used: its files against `manifest`, the manifest's signature with `minisign`, and
 its `torchscript` against `operators`. The other modules list, fetch, push, roll back and prune repositories:
 
@@ -26,9 +26,9 @@ from glaim_stream.models.prune import prune
 from glaim_stream.models.push import push
 from glaim_stream.models.rollback import rollback
 from glaim_stream.models.sealed import is_sealed, open_sealed, read_sealed_contract, seal, warn_unsealed
+from glaim_stream.models.served import Contracts
 from glaim_stream.models.store import Store, open_store
 from glaim_stream.models.torchscript import require_known_operators
-from glaim_stream.models.versions import Contracts
 
 __all__ = [
     "FORM_FILES",

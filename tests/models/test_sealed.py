@@ -22,8 +22,8 @@ from glaim_stream.models.manifest import manifest_of, read_manifest
 from glaim_stream.models.push import push
 from glaim_stream.models.rollback import rollback
 from glaim_stream.models.sealed import open_sealed, read_sealed_contract, seal
+from glaim_stream.models.served import Contracts
 from glaim_stream.models.store import open_store
-from glaim_stream.models.versions import Contracts
 from tests.models.signing import Signer
 from tests.models.test_models import as_object_store, make, silent, tree
 from tests.support import torchscript

@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY
 from glaim_stream.core.contract import Contract, write_contract
 from glaim_stream.core.errors import ContractError
 from glaim_stream.imputers import Imputed, Windows
-from glaim_stream.models.versions import Contracts
+from glaim_stream.models.served import Contracts
 from glaim_stream.output import Method, read_rows
 from glaim_stream.pipeline import Pipeline
 from tests.support import catalogue, contract, json_record
