@@ -28,6 +28,6 @@ def worker(
     # OpenBLAS reads it as numpy is imported. The closed form's matrices are small: two threads take twice the processor
     # time, which Triton and the event loop need, for the same wall time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from glaim_stream.worker import run
+    from glaim_stream.worker import run_worker
 
-    run(stream.settings(instance_id=instance_id, metrics_port=metrics_port, log_level=log_level))
+    run_worker(stream.settings(instance_id=instance_id, metrics_port=metrics_port, log_level=log_level))

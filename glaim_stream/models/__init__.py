@@ -21,7 +21,7 @@ from glaim_stream.models.form_folders import can_write, form_folder
 from glaim_stream.models.form_manifest import FORM_FILES, place_form, read_sealed_form, seal_form
 from glaim_stream.models.hold import HOLD_FILE, held, release, require_folder_released
 from glaim_stream.models.listing import listing
-from glaim_stream.models.local import highest_ever, join, move, staging, versions, withdrawn
+from glaim_stream.models.local import highest_ever, join, move, staging, version_numbers, withdrawn
 from glaim_stream.models.prune import prune
 from glaim_stream.models.push import push
 from glaim_stream.models.rollback import rollback
@@ -60,7 +60,7 @@ __all__ = [
     "seal",
     "seal_form",
     "staging",
-    "versions",
+    "version_numbers",
     "warn_unsealed",
     "withdrawn",
 ]

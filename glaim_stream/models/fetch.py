@@ -20,7 +20,7 @@ from glaim_stream.models.folders import DiskFolder, folder_of
 from glaim_stream.models.form_manifest import FORM_FILES
 from glaim_stream.models.forms import copy_form
 from glaim_stream.models.hold import HOLD_FILE
-from glaim_stream.models.local import join, move, restore_contract, staging, versions, withdrawn
+from glaim_stream.models.local import join, move, restore_contract, staging, version_numbers, withdrawn
 from glaim_stream.models.sealed import Sealed, lacking, open_sealed, require_operators, warn_unsealed
 from glaim_stream.models.store import Store, local_path, open_store
 
@@ -134,7 +134,7 @@ def _fetch_versions(
     say: Callable[[str], object],
 ) -> int:  # fmt: skip
     """Copy the versions that the target's model lacks; with `mirror`, remove those that the source lacks."""
-    wanted, present = _wanted_versions(source, name, keep, trust), versions(target / name)
+    wanted, present = _wanted_versions(source, name, keep, trust), version_numbers(target / name)
     changes = 0
     for version in wanted:
         if version in present:

@@ -17,7 +17,7 @@ WITHDRAWN, STAGING = ".withdrawn", ".staging"
 _ABANDONED_S = 86_400.0
 
 
-def versions(directory: Path) -> list[int]:
+def version_numbers(directory: Path) -> list[int]:
     """The versions in a model's folder, ascending."""
     if not directory.is_dir():
         return []
@@ -32,7 +32,7 @@ def withdrawn(directory: Path) -> Path:
 
 def highest_ever(directory: Path) -> int:
     """The highest version that a model has or had, 0 for none; a version number is never reused for other weights."""
-    return max([*versions(directory), *versions(withdrawn(directory))], default=0)
+    return max([*version_numbers(directory), *version_numbers(withdrawn(directory))], default=0)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from glaim_stream.models.folders import folder_of
 from glaim_stream.models.form_manifest import FORM_FILES
 from glaim_stream.models.forms import copy_form
 from glaim_stream.models.hold import held, require_released
-from glaim_stream.models.local import versions
+from glaim_stream.models.local import version_numbers
 from glaim_stream.models.sealed import open_sealed, require_operators, warn_unsealed
 from glaim_stream.models.store import Store, copy, open_store
 
@@ -50,7 +50,7 @@ def push(
     pushed = 0
     for name in models or available:
         withdrawn = target.withdrawn(name)
-        for version in versions(source / name):
+        for version in version_numbers(source / name):
             contract = local.verify(name, version)
             if target.contract_path(name, version) is not None:
                 found = target.contract(name, version).torchscript_sha256

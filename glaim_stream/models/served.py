@@ -19,7 +19,7 @@ from glaim_stream.core.contract import CONTRACT_FILE, Contract
 from glaim_stream.core.errors import ContractError, ModelError
 from glaim_stream.core.trust import Trust
 from glaim_stream.models.folders import DiskFolder
-from glaim_stream.models.local import versions
+from glaim_stream.models.local import version_numbers
 from glaim_stream.models.sealed import lacking, read_sealed_contract
 
 log = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ class Contracts(Mapping[str, Contract]):
             folder = DiskFolder(directory)
             complete = [
                 version
-                for version in versions(directory)
+                for version in version_numbers(directory)
                 if (directory / str(version) / CONTRACT_FILE).is_file() and not lacking(folder, version, self._trust)
             ]
         except (OSError, ModelError) as error:

@@ -3,7 +3,7 @@
 from glaim_stream.worker.partition import PartitionWorker
 from glaim_stream.worker.rebuild import KafkaRebuilder
 from glaim_stream.worker.restore import Rebuild
-from glaim_stream.worker.run import quieten_garbage_collector, run
+from glaim_stream.worker.run import quieten_garbage_collector, run_worker
 from glaim_stream.worker.unpublished import Work
 
 __all__ = [
@@ -12,5 +12,5 @@ __all__ = [
     "Rebuild",
     "Work",
     "quieten_garbage_collector",
-    "run",
+    "run_worker",
 ]

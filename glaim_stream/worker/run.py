@@ -41,7 +41,7 @@ def __getattr__(name: str) -> faust.App:
     return _app
 
 
-def run(settings: Settings) -> None:
+def run_worker(settings: Settings) -> None:
     """Run until SIGTERM or Ctrl-C; then finish the batches in flight, commit and return.
 
     Where that takes longer than the grace period, or at a second signal, the process ends without it (see StopWatch).

@@ -146,7 +146,7 @@ def create_app(*given):
     return app
 worker.create_app = create_app
 worker.LOOP_SILENCE_S = float(sys.argv[2]) / 2.5
-worker.run(read_settings())
+worker.run_worker(read_settings())
 """
 
 

@@ -168,7 +168,7 @@ def test_a_worker_that_does_not_start_leaves_the_signals_as_they_were(
     before = signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
     try:
         with pytest.raises(GlaimError):
-            run.run(Settings(catalogue=tmp_path / "absent.yaml", imputer="last_value"))
+            run.run_worker(Settings(catalogue=tmp_path / "absent.yaml", imputer="last_value"))
         signal.raise_signal(signal.SIGTERM)
     finally:
         signal.signal(signal.SIGTERM, before)

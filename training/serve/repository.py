@@ -25,7 +25,7 @@ from glaim_stream.models import (
     open_sealed,
     require_folder_released,
     seal,
-    versions,
+    version_numbers,
 )
 from training.config import ExportSpec
 from training.errors import ExportError
@@ -44,7 +44,7 @@ def placed(spec: ExportSpec, window: int, sensors: Sequence[str], step_s: float)
     """
     target = Path(spec.directory) / spec.name
     require_folder_released(target)
-    present = versions(target)
+    present = version_numbers(target)
     version = spec.version or highest_ever(target) + 1
     if version < 0:
         raise ExportError(f"expected export.version 1 or higher, or 0 for the next one, found {spec.version}")
@@ -80,7 +80,7 @@ def _require_unchanged(target: Path, version: int) -> None:
 
 def write_manifest(made: Path, target: Path, version: int) -> None:
     """Write the manifest of a finished version; a version that joins others shares their configuration."""
-    present = versions(target)
+    present = version_numbers(target)
     seal(made, version, shared=target if present and version not in present else None)
 
 
@@ -93,7 +93,7 @@ def put(made: Path, target: Path, version: int) -> None:
         version: The new version.
     """
     require_folder_released(target)  # the rollback may have come during the training
-    present = versions(target)
+    present = version_numbers(target)
     if present and version not in present:
         join(made, target, version)
         return

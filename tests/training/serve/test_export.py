@@ -12,7 +12,7 @@ import torch
 from glaim_stream.core.contract import read_contract, require_weights
 from glaim_stream.core.errors import ModelError
 from glaim_stream.core.trust import Trust
-from glaim_stream.models import DiskFolder, open_sealed, seal
+from glaim_stream.models import DiskFolder, open_sealed, seal, version_numbers
 from training import export
 from training.checkpoint import Checkpoint
 from training.config import ExportSpec, build
@@ -21,7 +21,6 @@ from training.errors import ExportError, ExportRefused
 from training.export import export_run, rehearse, write_model
 from training.network import GLAIM, GLAIMConfig, build_network
 from training.serve.check import check_answers, hard_windows
-from training.serve.repository import versions
 from training.serve.served import script, served_model
 from training.serve.triton_config import libtorch_config, python_config
 
@@ -170,7 +169,7 @@ def test_every_version_matches_its_manifest_with_the_configuration_that_it_share
     (target / "config.pbtxt").write_text("an operator's instance count")
     with pytest.raises(ModelError, match=r"m version 1 is refused: .*config\.pbtxt"):
         write(model, unit_scale, tmp_path, version=2)
-    assert versions(target) == [1]
+    assert version_numbers(target) == [1]
     seal(target, 1)
     write(model, unit_scale, tmp_path, version=2)
     trust = Trust(require_manifest=True)

@@ -8,11 +8,11 @@ import pytest
 from glaim_stream.core.contract import Contract, DataFingerprint, SensorContract, read_contract, sensors_digest
 from glaim_stream.core.contract import write_contract as write
 from glaim_stream.core.errors import ModelError
-from glaim_stream.models import open_store
+from glaim_stream.models import open_store, version_numbers
 from glaim_stream.models.hold import hold
 from training.config import ExportSpec
 from training.errors import ExportError
-from training.serve.repository import placed, put, versions
+from training.serve.repository import placed, put
 
 SENSORS = ("a", "b")
 
@@ -49,7 +49,7 @@ def test_version_0_means_the_next_version(tmp_path: Path) -> None:
     assert place(tmp_path, version=0).version == 2
     (tmp_path / "m" / "10").mkdir()
     (tmp_path / "m" / "warmup").mkdir()
-    assert versions(tmp_path / "m") == [1, 10]
+    assert version_numbers(tmp_path / "m") == [1, 10]
     assert place(tmp_path, version=0).version == 11
 
 
@@ -122,7 +122,7 @@ def test_a_version_that_cannot_be_completed_is_removed(tmp_path: Path, monkeypat
     (staging / "contract.json").unlink()
     with pytest.raises(OSError, match="contract"):
         put(staging, target, 2)
-    assert versions(target) == [1]
+    assert version_numbers(target) == [1]
     assert read_contract(target).version == 1
 
 
@@ -151,4 +151,4 @@ def test_a_model_that_is_held_after_a_rollback_takes_no_version(tmp_path: Path) 
         place(repository, version=0)
     with pytest.raises(ModelError, match="is held at version 1"):
         put(made, repository / "m", 3)
-    assert versions(repository / "m") == [1]
+    assert version_numbers(repository / "m") == [1]
