@@ -61,8 +61,8 @@ cluster-test: cluster-programs  ## the chart installed in a real Kubernetes cont
 turn:  ## the group that is due, by .ci/turn of the last commit
 	@$(PYTHON) -m tests.turns $(GROUPS)
 
-next-turn:  ## advance .ci/turn, for the last commit of a landing; AGAIN=1 after a landing that failed
-	@$(PYTHON) -m tests.turns $(GROUPS) --next $(if $(AGAIN),--again)
+next-turn:  ## advance .ci/turn, for the last commit of a landing
+	@$(PYTHON) -m tests.turns --next $(GROUPS)
 
 linter-programs: setup
 	$(BIN)/python -m deploy.linters --fetch-only || test $$? -eq 3
