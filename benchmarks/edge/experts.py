@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.edge.answers import BATCH, EdgeAnswers, Fill
-from glaim_stream.blend import WITHOUT_FORM, Expert, ModelScores, blend
-from glaim_stream.blend import Answers as ProbeAnswers
+from glaim_stream.blend import WITHOUT_FORM, Expert, ModelScores, Predictions, blend
 from glaim_stream.core.catalogue import Model
 from glaim_stream.core.settings import PROBED_SHARE
 from glaim_stream.form import interpolation_at
@@ -89,7 +88,7 @@ def expert_weights(
             probed, truth = answers[step]
             if step in wanted:
                 weights[step] = scores.weights(step)
-            scores.walk(ProbeAnswers.none(experts), probed, truth)
+            scores.walk(Predictions.none(experts), probed, truth)
         else:
             weights[step] = scores.weights(step)
     return weights
@@ -137,7 +136,7 @@ def _probes(
 
 def _answers(
     probes: list[Probes], fill: Fill | None, closed: TimedFill | None, times_ms: Ints | None
-) -> dict[int, tuple[ProbeAnswers, Doubles]]:
+) -> dict[int, tuple[Predictions, Doubles]]:
     """Fill the probe windows by every expert; step -> answers and the hidden truth."""
     if not probes:
         return {}
@@ -157,7 +156,7 @@ def _answers(
     if closed is not None and times_ms is not None:
         ends_ms = times_ms[every.window_ends_ms(1)]  # the probes count steps of 1 ms
         experts.append(cells([closed(values[part], every.observed[part], ends_ms[part]) for part in parts]))
-    answers = ProbeAnswers(
+    answers = Predictions(
         every.step,
         every.sensor,
         age_class(every.gap_age),

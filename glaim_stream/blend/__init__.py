@@ -2,13 +2,13 @@
 
 from glaim_stream.blend.mixture import blend
 from glaim_stream.blend.reach import Scored, levels
-from glaim_stream.blend.scores import WITHOUT_FORM, Answers, Expert, ModelScores, Reaching, Scores
+from glaim_stream.blend.scores import WITHOUT_FORM, Expert, ModelScores, Predictions, Reaching, Scores
 
 __all__ = [
     "WITHOUT_FORM",
-    "Answers",
     "Expert",
     "ModelScores",
+    "Predictions",
     "Reaching",
     "Scored",
     "Scores",

@@ -26,7 +26,7 @@ Bools = NDArray[np.bool_]
 
 
 class Expert(IntEnum):
-    """The experts of a worker, in the order of the columns of `Answers.values`.
+    """The experts of a worker, in the order of the columns of `Predictions.values`.
 
     Interpolation and last value are one expert: where no reading follows they are the same value, and two experts that
     always agree would lead together and make every such row a blend.
@@ -51,7 +51,7 @@ WITHOUT_FORM = 2  # number of experts of a model without a closed form
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class Predictions:
     """Values of the experts for n cells, in the order of the steps at which they were imputed."""
 
     step: Ints  # [n] that closed when the cell was imputed, ascending
@@ -78,13 +78,13 @@ class Answers:
                 return found
             return differences(values, truth.reshape(shape), self.direction.reshape(shape))
 
-    def slice(self, start: int, stop: int) -> Answers:
+    def slice(self, start: int, stop: int) -> Predictions:
         """Cells `[start, stop)`."""
         columns: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
         return replace(self, **{name: each[start:stop] for name, each in columns.items() if each is not None})
 
     @classmethod
-    def none(cls, experts: int = WITHOUT_FORM) -> Answers:
+    def none(cls, experts: int = WITHOUT_FORM) -> Predictions:
         """Answers for no cell."""
         ints = np.empty(0, np.int64)
         return cls(ints, ints, ints, ints, np.empty((0, experts), np.float64))
@@ -115,7 +115,7 @@ class ModelScores:
         self._experts = Experts(experts, self._sensors, len(AGES), len(Place))
         self.reach = Reach(experts, self._sensors)
 
-    def _begin_if_other(self, answers: Answers) -> None:
+    def _begin_if_other(self, answers: Predictions) -> None:
         experts = answers.values.shape[1]
         if len(answers) and experts != self._count:
             self._begin(experts)
@@ -125,7 +125,11 @@ class ModelScores:
         return self._experts.weights(step)
 
     def walk(
-        self, holes: Answers, probes: Answers, truth: NDArray[np.floating], learnt: NDArray[np.bool_] | None = None
+        self,
+        holes: Predictions,
+        probes: Predictions,
+        truth: NDArray[np.floating],
+        learnt: NDArray[np.bool_] | None = None,
     ) -> tuple[Doubles, Doubles]:
         """Process the steps in order: compute the weights of each step's cells, then learn the errors of its probes.
 
@@ -140,7 +144,7 @@ class ModelScores:
         """
         for answers in (holes, probes):
             self._begin_if_other(answers)
-        holes, probes = (each if len(each) else Answers.none(self._count) for each in (holes, probes))
+        holes, probes = (each if len(each) else Predictions.none(self._count) for each in (holes, probes))
         errors = probes.errors(truth)  # those that are not finite are skipped
         every = [int(answers.step[-1]) + 1 for answers in (holes, probes) if len(answers)]
         self._next = max([self._next, *every])
@@ -190,7 +194,7 @@ class ModelScores:
                 self.reach.learn(ends[0], scored.where(probe))
         return of_hole, of_probe
 
-    def latest(self, cells: Answers) -> Doubles:
+    def latest(self, cells: Predictions) -> Doubles:
         """The experts' weights of cells that are filled after the newest step seen, whatever their own steps."""
         self._begin_if_other(cells)
         return self.weights(self._next).of(cells.sensor, cells.age, cells.place, np.isfinite(cells.values))
@@ -216,5 +220,5 @@ class Scores:
         return [each.group_codes() for each in self.upgrades]
 
 
-def _at(answers: Answers, step: int) -> slice:
+def _at(answers: Predictions, step: int) -> slice:
     return slice(*np.searchsorted(answers.step, [step, step + 1]).tolist())

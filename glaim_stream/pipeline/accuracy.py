@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.blend import Answers, Expert
+from glaim_stream.blend import Expert, Predictions
 from glaim_stream.core import metrics
 from glaim_stream.core.vocabulary import GAP_AGE_NAMES
 from glaim_stream.form import Kind, Limits, by_kind
@@ -20,26 +20,26 @@ Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PublishedProbes:
     """q probe cells: what the experts answered, and what would have been published."""
 
     probes: Probes
-    answers: Answers
+    answers: Predictions
     blended: Doubles  # [q]
     lower: Doubles  # [q] of the interval, NaN without one
     upper: Doubles  # [q]
 
 
-def asked(
+def published_probes(
     table: SensorTable,
     probes: Probes,
-    answers: Answers,
+    answers: Predictions,
     blended: Doubles,
     deviation: Doubles | None = None,
     half_widths: Doubles | None = None,
     limits: Limits | None = None,
     kinds: Sequence[Kind] | None = None,
-) -> Asked:
+) -> PublishedProbes:
     """Draw the intervals that would have been published for probe cells [q].
 
     Args:
@@ -63,10 +63,10 @@ def asked(
     if kinds is not None:
         possible = possible_range(probes.window, answers.sensor, table, limits)
         lower, upper = by_kind(lower, upper, blended, kinds, answers.sensor, *possible)
-    return Asked(probes, answers, blended, lower, upper)
+    return PublishedProbes(probes, answers, blended, lower, upper)
 
 
-def count_accuracy(model: str, sensor_ids: Sequence[str], given: Asked, *, network: bool = True) -> None:
+def count_accuracy(model: str, sensor_ids: Sequence[str], given: PublishedProbes, *, network: bool = True) -> None:
     """Add the errors on probes that all methods answered, and count the intervals that hold the true value.
 
     Args:
@@ -110,7 +110,7 @@ def count_accuracy(model: str, sensor_ids: Sequence[str], given: Asked, *, netwo
             metrics.score_intervals_holding.labels(model, position).inc(int(holding.sum()))
 
 
-def hidden_cells(given: Asked) -> Cells:
+def hidden_cells(given: PublishedProbes) -> Cells:
     """The probes as cells of the quality records; those that nothing was found for are left out."""
     probes, answers = given.probes, given.answers
     errors = np.full((len(answers), len(Column)), np.nan)

@@ -7,10 +7,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.blend import Answers, ModelScores, Reaching, Scored
+from glaim_stream.blend import ModelScores, Predictions, Reaching, Scored
 from glaim_stream.output import SensorTables
-from glaim_stream.pipeline.answers import HoleAnswers
-from glaim_stream.pipeline.asking import Answer
+from glaim_stream.pipeline.predictions import HolePredictions
+from glaim_stream.pipeline.querying import Answer
 from glaim_stream.pipeline.widths import NO_WIDTHS, HalfWidths, half_widths
 from glaim_stream.windows import Closed, Place, Probes
 
@@ -22,9 +22,9 @@ def adapted(
     tables: SensorTables,
     of_model: ModelScores,
     answer: Answer,
-    holes: HoleAnswers,
+    holes: HolePredictions,
     hole_weight: Doubles,
-    probed: Answers,
+    probed: Predictions,
     probe_weight: Doubles,
     truth: Doubles,
 ) -> tuple[Doubles | None, Doubles]:
@@ -42,17 +42,17 @@ def adapted(
 
 
 def latest(
-    tables: SensorTables, of_model: ModelScores, answer: Answer, holes: HoleAnswers, weights: Doubles
+    tables: SensorTables, of_model: ModelScores, answer: Answer, holes: HolePredictions, weights: Doubles
 ) -> Doubles | None:
     """The same of rows that are filled again, by the newest factors; no probe belongs to them."""
-    widths = _half_widths(tables, answer, holes.cells, holes.row, holes.window, Answers.none())[0]
+    widths = _half_widths(tables, answer, holes.cells, holes.row, holes.window, Predictions.none())[0]
     half, level = widths.published(weights)
     factors = of_model.reach.latest(weights, holes.cells.sensor, level)
     return _by_row(answer.closed, holes.row, half * factors[:, None])
 
 
 def _half_widths(
-    tables: SensorTables, answer: Answer, cells: Answers, row: Ints, window: Ints, probed: Answers
+    tables: SensorTables, answer: Answer, cells: Predictions, row: Ints, window: Ints, probed: Predictions
 ) -> tuple[HalfWidths, HalfWidths]:
     """The half-widths of the intervals of holes and of probe cells, before any factor.
 
@@ -100,7 +100,7 @@ def _columns(closed: Closed | None, row: Ints) -> tuple[Ints, Ints]:
     return (row, row) if closed is None else (closed.gap_age[row], closed.lag[row])
 
 
-def _probe_columns(probes: Probes | None, cells: Answers) -> tuple[Ints, Ints, Ints]:
+def _probe_columns(probes: Probes | None, cells: Predictions) -> tuple[Ints, Ints, Ints]:
     """Window, gap age and lag of the probe cells, or of none."""
     if probes is None or len(cells) == 0:
         return (cells.sensor[:0],) * 3

@@ -23,12 +23,12 @@ from glaim_stream.core.rejects import DeadLetterCause, Reject
 from glaim_stream.decode import dead_letters
 from glaim_stream.output import Origin, Output
 from glaim_stream.output.quality import Record
-from glaim_stream.pipeline.asking import Answer
 from glaim_stream.pipeline.batch_counts import count_applied, count_rejects
 from glaim_stream.pipeline.fallbacks import messages_with_fallbacks
 from glaim_stream.pipeline.isolation import Isolation
 from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.pipeline.querying import Answer
 from glaim_stream.pipeline.restore import Restore
 from glaim_stream.windows import Applied, Closed, PartitionWindows, Probes, joined_applied
 

@@ -13,9 +13,9 @@ from glaim_stream.core.vocabulary import Method, Status
 from glaim_stream.form import with_directions
 from glaim_stream.imputers import Interpolation, Windows
 from glaim_stream.output import Message, Rows
-from glaim_stream.pipeline.asking import Answer
 from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.pipeline.querying import Answer
 from glaim_stream.windows import Closed
 
 

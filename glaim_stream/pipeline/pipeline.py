@@ -5,6 +5,7 @@ The worker feeds it records as they arrive and a replay feeds it records of a fi
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
@@ -22,9 +23,9 @@ from glaim_stream.health import LiveHabits
 from glaim_stream.imputers import FormExpert, Imputer
 from glaim_stream.output import Announcement, Message, Rows, SensorTables, announce, announce_health, encode
 from glaim_stream.output.quality import PartitionQuality
-from glaim_stream.pipeline.asking import Answer, Asking
 from glaim_stream.pipeline.held_codes import HeldCodes
 from glaim_stream.pipeline.partition_scores import PartitionScores
+from glaim_stream.pipeline.querying import Answer, Querying
 from glaim_stream.pipeline.row_counts import count_rows
 from glaim_stream.pipeline.settling import Settling
 from glaim_stream.pipeline.shadow import OtherVersion, Shadow
@@ -118,7 +119,7 @@ class Pipeline:
         self.codes = HeldCodes(self.index)
         self._versions = [""]
         self.tables = SensorTables(catalogue, contracts)
-        self._asking = Asking(catalogue, self.tables, imputer, self.form_expert)
+        self._querying = Querying(catalogue, self.tables, imputer, self.form_expert)
         compared = None
         if shadow is not None and self.scored:
             compared = Shadow(catalogue, self.tables, shadow, most=shadow_windows)
@@ -203,14 +204,42 @@ class Pipeline:
         *,
         by_clock: bool = False,
     ) -> list[Answer]:
-        """Query the imputer for holes, probes and upgrades; see `Asking.query`."""
-        return await self._asking.query(closed, probes, upgrades, by_clock=by_clock)
+        """Query the imputer for holes, probes and upgrades; any number of queries may be pending.
+
+        Args:
+            closed: rows of closed steps.
+            probes: of these steps.
+            upgrades: final rows to fill again.
+            by_clock: the wall clock has closed the steps.
+        """
+        if not closed and not probes and not upgrades:
+            return []
+        start_s = time.perf_counter()
+        models = dict.fromkeys([each.model_index for each in closed] + [each.model_index for each in probes])
+        answers = await asyncio.gather(
+            *(self._querying.query(index, closed, probes, by_clock=by_clock) for index in models),
+            *(self._querying.query(each.model_index, [each], (), upgrade=True) for each in upgrades),
+        )
+        metrics.impute_seconds.observe(time.perf_counter() - start_s)
+        return list(answers)
 
     def settle(
         self, scores: PartitionScores, answers: Sequence[Answer], *, again: bool = False
     ) -> list[tuple[int, Rows]]:
-        """Turn answers into rows; see `Settling.settle`."""
-        return self._settling.settle(scores, answers, again=again)
+        """Turn answers into rows: for each, the model's index and its rows.
+
+        The calls for a partition must follow the order of its input, because the errors of one step decide how the
+        rows of later steps are blended.
+
+        Args:
+            scores: the partition's; updated by the errors of the probes.
+            answers: the imputer's.
+            again: the errors were counted in the metrics before, when their steps first closed.
+        """
+        filled = [self._settling.settle(scores, each, again=again) for each in answers]
+        for each in answers:
+            self._settling.conclude(scores, each, again=again)
+        return [each for each in filled if each is not None]
 
     async def fill(self, closed: Sequence[Closed]) -> list[tuple[int, Rows]]:
         """Query and settle closed steps without keeping scores."""

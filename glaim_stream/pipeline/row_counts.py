@@ -9,7 +9,7 @@ from glaim_stream.blend import Expert
 from glaim_stream.core import metrics
 from glaim_stream.core.vocabulary import GAP_AGE_NAMES, GAP_AGES, Method, Status
 from glaim_stream.output import Rows
-from glaim_stream.pipeline.answers import HoleAnswers
+from glaim_stream.pipeline.predictions import HolePredictions
 from glaim_stream.windows import Place
 
 WITHHELD = {
@@ -36,7 +36,9 @@ def count_rows(rows: Rows) -> None:
             metrics.withheld_rows.labels(cause).inc(int(np.isin(null, statuses).sum()))
 
 
-def count_weights(model: str, holes: HoleAnswers, weights: NDArray[np.float64], published: NDArray[np.bool_]) -> None:
+def count_weights(
+    model: str, holes: HolePredictions, weights: NDArray[np.float64], published: NDArray[np.bool_]
+) -> None:
     """Add the experts' weights in filled values to the counters.
 
     Args:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.blend import Answers, blend
+from glaim_stream.blend import Predictions, blend
 from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.output import Rows, SensorTables, publishable, repair
 from glaim_stream.output.quality import PartitionQuality
-from glaim_stream.pipeline.accuracy import asked, count_accuracy, count_stretch, hidden_cells
+from glaim_stream.pipeline.accuracy import count_accuracy, count_stretch, hidden_cells, published_probes
 from glaim_stream.pipeline.adapted import adapted, latest
-from glaim_stream.pipeline.answers import HoleAnswers, blended, form_deviation, hole_answers, holes_of, probe_answers
-from glaim_stream.pipeline.asking import Answer
 from glaim_stream.pipeline.partition_scores import PartitionScores
+from glaim_stream.pipeline.predictions import (
+    HolePredictions,
+    blended,
+    form_deviation,
+    holes_of,
+    predict_holes,
+    predict_probes,
+)
+from glaim_stream.pipeline.querying import Answer
 from glaim_stream.pipeline.row_counts import count_weights
 from glaim_stream.pipeline.shadow import Shadow
 from glaim_stream.windows import Upgrades
@@ -48,47 +55,33 @@ class Settling:
     networks: Collection[str]
     shadow: Shadow | None = None
 
-    def settle(
-        self, scores: PartitionScores, answers: Sequence[Answer], *, again: bool = False
-    ) -> list[tuple[int, Rows]]:
-        """Turn answers into rows: for each, the model's index and its rows.
-
-        The calls for a partition must follow the order of its input, because the errors of one step decide how the
-        rows of later steps are blended.
-
-        Args:
-            scores: the partition's; updated by the errors of the probes.
-            answers: the imputer's.
-            again: the errors were counted in the metrics before, when their steps first closed.
-        """
-        filled = [self._settle_one(scores, each, again=again) for each in answers]
-        if scores.quality is not None:
-            for each in answers:
-                self._note_stretches(scores.quality, each, again=again)
-        if self.shadow is not None and not again:
-            for each in answers:
-                self.shadow.score(each)
-        return [each for each in filled if each is not None]
-
-    def _settle_one(self, scores: PartitionScores, answer: Answer, *, again: bool) -> tuple[int, Rows] | None:
+    def settle(self, scores: PartitionScores, answer: Answer, *, again: bool) -> tuple[int, Rows] | None:
+        """Turn one answer into the model's index and its rows; None: it causes no row."""
         if answer.upgrade:
             return self._settle_upgrade(scores, answer)
         if answer.by_clock:
             return self._settle_by_clock(scores, answer)
-        return self._settle(scores, answer, again=again)
+        return self._settle_in_order(scores, answer, again=again)
 
-    def _settle(self, scores: PartitionScores, answer: Answer, *, again: bool) -> tuple[int, Rows] | None:
+    def conclude(self, scores: PartitionScores, answer: Answer, *, again: bool) -> None:
+        """Sum up the live accuracy and begin the comparison of versions, once all answers of a call are settled."""
+        if scores.quality is not None:
+            self._note_stretches(scores.quality, answer, again=again)
+        if self.shadow is not None and not again:
+            self.shadow.score(answer)
+
+    def _settle_in_order(self, scores: PartitionScores, answer: Answer, *, again: bool) -> tuple[int, Rows] | None:
         model = self.catalogue.models[answer.model_index]
         table = self.tables[answer.model_index]
         table_of = partial(self.tables.for_version, answer.model_index)
         imputed, probes, probe_imputed = answer.imputed, answer.probes, answer.probe_imputed
         half, holes, hole_weight = None, None, None
         if self.scored:
-            holes = hole_answers(answer.closed, imputed, model.step_ms, answer.form, answer.kinds, every=self.adaptive)
-            questions, truth = Answers.none(), np.empty(0)
+            holes = predict_holes(answer.closed, imputed, model.step_ms, answer.form, answer.kinds, every=self.adaptive)
+            questions, truth = Predictions.none(), np.empty(0)
             if probes is not None and probe_imputed is not None:
                 questions, truth = (
-                    probe_answers(probes, probe_imputed, table, answer.probe_form, answer.probe_limits, answer.kinds),
+                    predict_probes(probes, probe_imputed, table, answer.probe_form, answer.probe_limits, answer.kinds),
                     probes.truth,
                 )
             of_model = scores.models[answer.model_index]
@@ -117,7 +110,7 @@ class Settling:
         self,
         scores: PartitionScores,
         answer: Answer,
-        questions: Answers,
+        questions: Predictions,
         weight: Doubles,
         half: Doubles | None,
         *,
@@ -135,7 +128,9 @@ class Settling:
             at = imputed.values.shape[2] - 1 - probes.lag
             deviation = form_deviation(answer.probe_form, questions, weight, probes.window, at)
         of_version = self.tables.for_version(answer.model_index, version)
-        given = asked(of_version, probes, questions, mixed, deviation, half, answer.probe_limits, answer.kinds)
+        given = published_probes(
+            of_version, probes, questions, mixed, deviation, half, answer.probe_limits, answer.kinds
+        )
         if not again:
             count_accuracy(model.name, model.sensor_ids, given, network=model.name in self.networks)
         if scores.quality is not None:
@@ -170,7 +165,9 @@ class Settling:
             scores.quality.models[answer.model_index].add_rows(rows, answer.kinds)
         return answer.model_index, rows
 
-    def _by_latest(self, scores: PartitionScores, answer: Answer) -> tuple[Rows, tuple[HoleAnswers, Doubles] | None]:
+    def _by_latest(
+        self, scores: PartitionScores, answer: Answer
+    ) -> tuple[Rows, tuple[HolePredictions, Doubles] | None]:
         """Make rows by the newest scores, without adding to them; also the holes and the experts' weights."""
         closed, imputed = answer.closed, answer.imputed
         assert closed is not None
@@ -178,7 +175,7 @@ class Settling:
         half, weighted = None, None
         if self.scored and imputed is not None:
             model, of_model = self.catalogue.models[answer.model_index], scores.models[answer.model_index]
-            holes = hole_answers(closed, imputed, model.step_ms, answer.form, answer.kinds, every=self.adaptive)
+            holes = predict_holes(closed, imputed, model.step_ms, answer.form, answer.kinds, every=self.adaptive)
             weights = of_model.latest(holes.cells)
             weighted = holes, weights
             imputed = blended(imputed, holes, weights, answer.form)

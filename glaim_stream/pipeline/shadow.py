@@ -23,8 +23,8 @@ from glaim_stream.core.vocabulary import Method
 from glaim_stream.form import Kind, Limits
 from glaim_stream.imputers import Imputed, Windows
 from glaim_stream.output import SensorTables
-from glaim_stream.pipeline.answers import probe_answers
-from glaim_stream.pipeline.asking import Answer
+from glaim_stream.pipeline.predictions import predict_probes
+from glaim_stream.pipeline.querying import Answer
 from glaim_stream.windows import Place, Probes
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ OtherVersion = Callable[[Windows, str], Awaitable[Imputed | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Compared:
     """The probes of an answer, and which of their windows the other version gets."""
 
     model_index: int
@@ -67,19 +67,19 @@ class Shadow:
     def score(self, answer: Answer) -> None:
         """Begin to score the probes of an answer; returns at once and never fails."""
         try:
-            asked = self._asked(answer)
-            if asked is None:
+            compared = self._compared(answer)
+            if compared is None:
                 return
-            if asked.model_index in self._pending:
-                self._windows(asked, "skipped", len(asked.chosen))
+            if compared.model_index in self._pending:
+                self._windows(compared, "skipped", len(compared.chosen))
                 return
-            task = asyncio.get_running_loop().create_task(self._ask(asked))
-            self._pending[asked.model_index] = task
-            task.add_done_callback(lambda _: self._pending.pop(asked.model_index, None))
+            task = asyncio.get_running_loop().create_task(self._ask(compared))
+            self._pending[compared.model_index] = task
+            task.add_done_callback(lambda _: self._pending.pop(compared.model_index, None))
         except Exception:
             log.exception("the probes of an answer cannot be scored by another version")
 
-    def _asked(self, answer: Answer) -> _Asked | None:
+    def _compared(self, answer: Answer) -> _Compared | None:
         """The windows of the answer's newest version, of which the newest are asked again."""
         probes, serving = answer.probes, answer.probe_imputed
         if probes is None or serving is None:
@@ -90,51 +90,53 @@ class Shadow:
         version = serving.version[int(by_model[-1])]
         same = np.array([serving.version[window] == version for window in by_model.tolist()])
         chosen = by_model[same][-self._most :]
-        return _Asked(answer.model_index, probes, serving, answer.probe_limits, chosen, version, answer.kinds)
+        return _Compared(answer.model_index, probes, serving, answer.probe_limits, chosen, version, answer.kinds)
 
-    async def _ask(self, asked: _Asked) -> None:
-        model, probes = self._catalogue.models[asked.model_index], asked.probes
+    async def _ask(self, compared: _Compared) -> None:
+        model, probes = self._catalogue.models[compared.model_index], compared.probes
         ends_ms = probes.window_ends_ms(model.step_ms)
         windows = Windows(
             model.name,
-            probes.values[asked.chosen],
-            probes.observed[asked.chosen],
-            asked.serving.values.shape[2],
-            self._tables[asked.model_index].resolution,
-            ends_ms[asked.chosen],
+            probes.values[compared.chosen],
+            probes.observed[compared.chosen],
+            compared.serving.values.shape[2],
+            self._tables[compared.model_index].resolution,
+            ends_ms[compared.chosen],
             (0, model.revise_after),
         )
         try:
-            found = await self._other(windows, asked.version)
+            found = await self._other(windows, compared.version)
             if found is None:
                 return
-            expected = (len(windows), *asked.serving.values.shape[1:])
+            expected = (len(windows), *compared.serving.values.shape[1:])
             if found.values.shape != expected:
                 raise WindowShapeError(f"the other version must fill {expected}, found {found.values.shape}")
-            self._count(asked, found)
-            self._windows(asked, "scored", len(asked.chosen))
+            self._count(compared, found)
+            self._windows(compared, "scored", len(compared.chosen))
         except ImputerError as error:
-            log.warning("%s cannot be scored by another version than %s: %s", model.name, asked.version, error)
-            self._windows(asked, "failed", len(asked.chosen))
+            log.warning("%s cannot be scored by another version than %s: %s", model.name, compared.version, error)
+            self._windows(compared, "failed", len(compared.chosen))
         except Exception:
-            log.exception("%s cannot be scored by another version than %s", model.name, asked.version)
-            self._windows(asked, "failed", len(asked.chosen))
+            log.exception("%s cannot be scored by another version than %s", model.name, compared.version)
+            self._windows(compared, "failed", len(compared.chosen))
 
-    def _count(self, asked: _Asked, found: Imputed) -> None:
+    def _count(self, compared: _Compared, found: Imputed) -> None:
         """Add the errors of both versions on the hidden readings that both have answered."""
-        serving, probes = asked.serving, asked.probes
+        serving, probes = compared.serving, compared.probes
         values, method = np.full(serving.values.shape, np.nan), np.full(serving.method.shape, Method.NONE, np.int8)
-        values[asked.chosen], method[asked.chosen] = found.values, found.method
+        values[compared.chosen], method[compared.chosen] = found.values, found.method
         other = Imputed(values, method, [""] * len(values))
-        table = self._tables[asked.model_index]
-        answers = [probe_answers(probes, each, table, None, asked.limits, asked.kinds) for each in (serving, other)]
+        table = self._tables[compared.model_index]
+        answers = [
+            predict_probes(probes, each, table, None, compared.limits, compared.kinds) for each in (serving, other)
+        ]
         errors = np.abs(np.stack([each.errors(probes.truth)[:, Expert.MODEL] for each in answers]))
         known = np.flatnonzero(np.isfinite(errors).all(axis=0))
         if not len(known):
             return
-        pair = asked.version, found.version[0]
-        self._note(asked.model_index, pair)
-        model, places = self._catalogue.models[asked.model_index], len(Place)
+        pair = compared.version, found.version[0]
+        self._note(compared.model_index, pair)
+        model, places = self._catalogue.models[compared.model_index], len(Place)
         key = answers[0].sensor[known] * places + answers[0].place[known]
         counts = np.bincount(key)
         sums = [np.bincount(key, each[known]) for each in errors]
@@ -159,5 +161,5 @@ class Shadow:
             for counter in (metrics.shadow_error, metrics.shadow_questions):
                 counter.remove_by_labels(labels)
 
-    def _windows(self, asked: _Asked, outcome: str, count: int) -> None:
-        metrics.shadow_windows.labels(self._catalogue.models[asked.model_index].name, outcome).inc(count)
+    def _windows(self, compared: _Compared, outcome: str, count: int) -> None:
+        metrics.shadow_windows.labels(self._catalogue.models[compared.model_index].name, outcome).inc(count)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from prometheus_client import REGISTRY
 
 from glaim_stream.blend.mixture import blend
-from glaim_stream.blend.scores import Answers, Expert, ModelScores, Scores
+from glaim_stream.blend.scores import Expert, ModelScores, Predictions, Scores
 from glaim_stream.imputers import Imputed, Imputer, Interpolation, Ladder, Windows
 from glaim_stream.output import METHODS, Method, Rows
 from glaim_stream.pipeline import Pipeline
@@ -22,12 +22,14 @@ NOW_MS = 10**9
 RULES = catalogue(sensors=4, window=12, revise_after=2, max_gap=8)
 
 
-def answers(step: list[int], model: list[float], baseline: list[float], *, sensor: int = 0, age: int = 0) -> Answers:
+def answers(
+    step: list[int], model: list[float], baseline: list[float], *, sensor: int = 0, age: int = 0
+) -> Predictions:
     ints = [np.array(step), *(np.full(len(step), value) for value in (sensor, age, Place.EDGE))]
-    return Answers(*ints, np.stack([model, baseline], axis=1).astype(np.float64))
+    return Predictions(*ints, np.stack([model, baseline], axis=1).astype(np.float64))
 
 
-def hole_at(step: int, **key: int) -> Answers:
+def hole_at(step: int, **key: int) -> Predictions:
     return answers([step], [0.0], [0.0], **key)
 
 
@@ -35,7 +37,7 @@ def model_share(scores: ModelScores, step: int) -> NDArray[np.float64]:
     return scores.weights(step).table()[..., Expert.MODEL]
 
 
-def latest_share(scores: ModelScores, cells: Answers) -> float:
+def latest_share(scores: ModelScores, cells: Predictions) -> float:
     return float(scores.latest(cells)[:, Expert.MODEL].item())
 
 
@@ -50,27 +52,27 @@ def test_the_weights_of_a_step_depend_only_on_the_errors_of_earlier_steps() -> N
 
 def test_a_cell_that_the_model_did_not_fill_does_not_count() -> None:
     scores = ModelScores(1)
-    scores.walk(Answers.none(), answers([1, 2], [np.nan, np.nan], [1.0, 1.0]), np.array([0.0, 0.0]))
+    scores.walk(Predictions.none(), answers([1, 2], [np.nan, np.nan], [1.0, 1.0]), np.array([0.0, 0.0]))
     assert model_share(scores, 3)[0, 0, 0] == 0.5
 
 
 def test_every_cell_gets_the_weight_of_its_key() -> None:
     scores = ModelScores(2)
     probes = replace(answers([1, 1], [1.0, 3.0], [3.0, 1.0]), sensor=np.array([0, 1]))
-    scores.walk(Answers.none(), probes, np.array([1.0, 1.0]))
+    scores.walk(Predictions.none(), probes, np.array([1.0, 1.0]))
     holes = replace(answers([2, 2, 3], [0.0] * 3, [0.0] * 3), sensor=np.array([1, 0, 1]))
-    hole_weights, probe_weights = scores.walk(holes, Answers.none(), np.empty(0))
+    hole_weights, probe_weights = scores.walk(holes, Predictions.none(), np.empty(0))
     assert (hole_weights[:, Expert.MODEL].tolist(), len(probe_weights)) == ([0.0, 1.0, 0.0], 0)
 
 
 def test_an_upgrade_uses_the_current_weights_for_any_step() -> None:
     scores = ModelScores(1)
     assert latest_share(scores, hole_at(7)) == 0.5
-    scores.walk(Answers.none(), answers([5], [1.0], [3.0]), np.array([1.0]))
+    scores.walk(Predictions.none(), answers([5], [1.0], [3.0]), np.array([1.0]))
     assert latest_share(scores, hole_at(2)) == 1.0
-    scores.walk(Answers.none(), Answers.none(), np.empty(0))
+    scores.walk(Predictions.none(), Predictions.none(), np.empty(0))
     assert latest_share(scores, hole_at(2)) == 1.0
-    scores.walk(hole_at(5 + 2 * HORIZON), Answers.none(), np.empty(0))
+    scores.walk(hole_at(5 + 2 * HORIZON), Predictions.none(), np.empty(0))
     assert latest_share(scores, hole_at(2)) == 0.5, "holes also advance the step, so the error is forgotten"
 
 
@@ -86,9 +88,9 @@ def test_new_scores_hold_no_errors() -> None:
 def test_a_key_without_errors_uses_the_errors_of_its_place_and_then_of_its_sensor() -> None:
     scores = ModelScores(2)
     for step in range(30):
-        scores.walk(Answers.none(), answers([2 * step], [0.1], [1.0], age=1), np.array([0.0]))
+        scores.walk(Predictions.none(), answers([2 * step], [0.1], [1.0], age=1), np.array([0.0]))
         inside = replace(answers([2 * step + 1], [1.0], [0.1], age=1), place=np.array([Place.INTERIOR]))
-        scores.walk(Answers.none(), replace(inside, sensor=np.array([1])), np.array([0.0]))
+        scores.walk(Predictions.none(), replace(inside, sensor=np.array([1])), np.array([0.0]))
     weights = model_share(scores, 60)
     assert weights[0, :, Place.EDGE] == pytest.approx(1.0, abs=0.1), "for every age"
     assert weights[0, :, Place.ROW_INTERIOR] == pytest.approx(1.0, abs=0.1), "for every place"
@@ -97,7 +99,7 @@ def test_a_key_without_errors_uses_the_errors_of_its_place_and_then_of_its_senso
     assert weights.shape == (2, len(AGES), len(Place))
 
 
-def with_form(cells: Answers, values: list[float]) -> Answers:
+def with_form(cells: Predictions, values: list[float]) -> Predictions:
     """The same answers with a third column, the closed form's."""
     return replace(cells, values=np.column_stack([cells.values, values]))
 
@@ -110,11 +112,11 @@ def test_without_answers_of_a_closed_form_there_are_two_experts() -> None:
 
 def test_a_closed_form_that_appears_begins_with_equal_weights() -> None:
     scores = ModelScores(1)
-    scores.walk(Answers.none(), answers([1], [1.0], [3.0]), np.array([1.0]))
-    first, _ = scores.walk(with_form(hole_at(2), [0.0]), Answers.none(), np.empty(0))
+    scores.walk(Predictions.none(), answers([1], [1.0], [3.0]), np.array([1.0]))
+    first, _ = scores.walk(with_form(hole_at(2), [0.0]), Predictions.none(), np.empty(0))
     np.testing.assert_allclose(first, 1 / 3)
-    scores.walk(Answers.none(), with_form(answers([2], [2.0], [3.0]), [1.0]), np.array([1.0]))
-    then, _ = scores.walk(with_form(hole_at(3), [0.0]), Answers.none(), np.empty(0))
+    scores.walk(Predictions.none(), with_form(answers([2], [2.0], [3.0]), [1.0]), np.array([1.0]))
+    then, _ = scores.walk(with_form(hole_at(3), [0.0]), Predictions.none(), np.empty(0))
     assert then.tolist() == [[0.0, 0.0, 1.0]]
     assert scores.latest(with_form(hole_at(1), [np.nan])).tolist() == [[1.0, 0.0, 0.0]], "asleep"
     assert scores.latest(hole_at(1)).tolist() == [[0.5, 0.5]], "gone"
@@ -129,8 +131,8 @@ def test_after_the_horizon_the_weights_are_those_of_experts_that_were_always_the
         model, line, form = random.normal(size=3)
         cells = answers([step], [model], [line])
         both = cells, with_form(cells, [form])
-        changed.walk(Answers.none(), both[before if step < since else 1 - before], np.zeros(1))
-        always.walk(Answers.none(), both[1 - before], np.zeros(1))
+        changed.walk(Predictions.none(), both[before if step < since else 1 - before], np.zeros(1))
+        always.walk(Predictions.none(), both[1 - before], np.zeros(1))
         if step >= since + HORIZON:
             assert np.array_equal(changed.weights(step + 1).table(), always.weights(step + 1).table())
 
@@ -286,10 +288,10 @@ def test_a_blend_without_values_is_nan() -> None:
 def test_an_upgrade_uses_the_weights_of_the_step_after_the_newest_one() -> None:
     """An error of step 0 counts up to step HORIZON - 1."""
     scores = ModelScores(1)
-    scores.walk(Answers.none(), answers([0], [1.0], [3.0]), np.array([1.0]))
-    scores.walk(answers([HORIZON - 3, HORIZON - 2], [0.0] * 2, [0.0] * 2), Answers.none(), np.empty(0))
+    scores.walk(Predictions.none(), answers([0], [1.0], [3.0]), np.array([1.0]))
+    scores.walk(answers([HORIZON - 3, HORIZON - 2], [0.0] * 2, [0.0] * 2), Predictions.none(), np.empty(0))
     assert latest_share(scores, hole_at(1)) == 1.0
-    scores.walk(answers([HORIZON - 2, HORIZON - 1], [0.0] * 2, [0.0] * 2), Answers.none(), np.empty(0))
+    scores.walk(answers([HORIZON - 2, HORIZON - 1], [0.0] * 2, [0.0] * 2), Predictions.none(), np.empty(0))
     assert latest_share(scores, hole_at(1)) == 0.5
 
 
@@ -306,5 +308,5 @@ def test_the_errors_of_the_next_step_are_not_known_yet() -> None:
 
 
 def test_no_answers_are_columns_without_a_row() -> None:
-    columns = [getattr(Answers.none(), name) for name in Answers.__slots__]
+    columns = [getattr(Predictions.none(), name) for name in Predictions.__slots__]
     assert {len(each) for each in columns if each is not None} == {0}

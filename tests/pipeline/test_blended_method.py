@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from glaim_stream.blend import Answers
+from glaim_stream.blend import Predictions
 from glaim_stream.imputers import Imputed
 from glaim_stream.output import Method
-from glaim_stream.pipeline.answers import HoleAnswers, blended
+from glaim_stream.pipeline.predictions import HolePredictions, blended
 from glaim_stream.windows import Place
 
 N, INF = np.nan, np.inf
@@ -32,9 +32,9 @@ def test_a_cell_names_the_method_that_made_its_value(
     model: float, baseline: float, weight: float, place: Place, value: float, method: Method
 ) -> None:
     cell = np.zeros(1, np.int64)
-    cells = Answers(cell, cell, cell, np.array([place], np.int64), np.array([[model, baseline]]))
+    cells = Predictions(cell, cell, cell, np.array([place], np.int64), np.array([[model, baseline]]))
     imputed = Imputed(np.full((1, 1, 1), model, np.float64), np.full((1, 1, 1), Method.MODEL, np.int8), ["1"])
-    found = blended(imputed, HoleAnswers(cells, cell, cell, cell), np.array([[weight, 1 - weight]]))
+    found = blended(imputed, HolePredictions(cells, cell, cell, cell), np.array([[weight, 1 - weight]]))
     assert (found.values.item(), found.method.item(), found.version) == (value, method, ["1"])
 
 
@@ -60,12 +60,12 @@ def test_the_closed_form_gives_its_deviation_where_the_model_has_no_part(
     values: tuple[float, ...], weights: tuple[float, ...], value: float, method: Method, deviation: float
 ) -> None:
     cell, shape = np.zeros(1, np.int64), (1, 1, 1)
-    cells = Answers(cell, cell, cell, np.array([Place.EDGE], np.int64), np.array([values]))
+    cells = Predictions(cell, cell, cell, np.array([Place.EDGE], np.int64), np.array([values]))
     imputed = Imputed(np.full(shape, values[0]), np.full(shape, Method.MODEL, np.int8), ["1"])
     form = Imputed(
         np.full(shape, values[2]), np.full(shape, Method.GAUSSIAN, np.int8), [FORM], np.full(shape, 0.5), FORM
     )
-    found = blended(imputed, HoleAnswers(cells, cell, cell, cell), np.array([weights]), form)
+    found = blended(imputed, HolePredictions(cells, cell, cell, cell), np.array([weights]), form)
     assert (found.values.item(), found.method.item()) == (value, method)
     assert (found.version, found.form_version) == (["1"], FORM)
     assert found.deviation is not None

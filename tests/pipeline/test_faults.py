@@ -15,10 +15,10 @@ from glaim_stream.core.rejects import DeadLetterCause
 from glaim_stream.imputers import Imputed, Imputer, Interpolation, Ladder, Windows
 from glaim_stream.kafka import OffsetLedger
 from glaim_stream.output import Rows, read_rows
-from glaim_stream.pipeline.asking import Answer
 from glaim_stream.pipeline.isolation import Isolation
 from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.pipeline import Pipeline
+from glaim_stream.pipeline.querying import Answer
 from glaim_stream.windows import PartitionWindows
 from glaim_stream.worker import PartitionWorker, Work
 from glaim_stream.worker.outlet import AtLeastOnce

@@ -7,7 +7,7 @@ from glaim_stream.imputers import Interpolation
 from glaim_stream.kafka import Commit
 from glaim_stream.output import Origin, Output
 from glaim_stream.pipeline import Pending, Pipeline
-from glaim_stream.pipeline.asking import Answer
+from glaim_stream.pipeline.querying import Answer
 from glaim_stream.windows import Applied
 from glaim_stream.worker.unpublished import Unpublished, UnpublishedQueue
 from tests.support import Record, catalogue, json_record

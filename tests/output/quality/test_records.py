@@ -14,7 +14,7 @@ from glaim_stream.core.vocabulary import GAP_AGE_NAMES, GAP_AGES
 from glaim_stream.output.quality.records import MOST_KEYS_A_GROUP, SLOTS, group_of_key, key_of
 from glaim_stream.output.records import Rows
 from glaim_stream.pipeline import settling
-from glaim_stream.pipeline.accuracy import Asked
+from glaim_stream.pipeline.accuracy import PublishedProbes
 from glaim_stream.windows import STRETCH, Place
 from tests.output.quality.streams import Drifting, Partition, documents, pipeline_of
 from tests.pipeline.form_streams import AWAY, Form, Offset, records
@@ -48,15 +48,15 @@ async def test_without_a_topic_nothing_is_summed_up_and_the_rows_are_the_same() 
 
 
 async def test_the_figures_are_those_of_an_independent_sum_over_the_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Summed here probe by probe, with plain Python; what the experts and the blend answered is taken on the way."""
-    taken: list[Asked] = []
-    original = settling.asked
+    """Summed here probe by probe, with plain Python; what the experts and the blend predicted is taken on the way."""
+    taken: list[PublishedProbes] = []
+    original = settling.published_probes
 
-    def spy(*given: Any) -> Asked:
+    def spy(*given: Any) -> PublishedProbes:
         taken.append(original(*given))
         return taken[-1]
 
-    monkeypatch.setattr(settling, "asked", spy)
+    monkeypatch.setattr(settling, "published_probes", spy)
     partition = await Partition(pipeline_of(Offset(20.0), Form(Offset(-60.0)))).feed(records(200))
     names = partition.pipeline.index.names
     errors: dict[Any, list[float]] = defaultdict(list)

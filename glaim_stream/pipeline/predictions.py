@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.blend import Answers, Expert, blend
+from glaim_stream.blend import Expert, Predictions, blend
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.form import Kind, Limits, are, interpolation_at
 from glaim_stream.imputers import Imputed
@@ -22,10 +22,10 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class HoleAnswers:
+class HolePredictions:
     """The holes that the model or the closed form filled, and the place of each in the imputer's answer."""
 
-    cells: Answers
+    cells: Predictions
     window: Ints
     step: Ints  # index on the answer's last axis
     row: Ints  # of the closed steps
@@ -42,7 +42,7 @@ def holes_of(
     return holes, imputed.method[closed.window[holes], closed.sensor[holes], at] == method
 
 
-def hole_answers(
+def predict_holes(
     closed: Closed | None,
     imputed: Imputed | None,
     step_ms: int,
@@ -50,7 +50,7 @@ def hole_answers(
     kinds: Sequence[Kind] | None = None,
     *,
     every: bool = False,
-) -> HoleAnswers:
+) -> HolePredictions:
     """Return the holes that the model or the closed form filled; one that only a baseline fills has nothing to blend.
 
     Args:
@@ -61,7 +61,7 @@ def hole_answers(
         kinds: of the sensors; None: all are numbers.
         every: also the holes that only a baseline filled, because their intervals need recent errors too.
     """
-    nothing = HoleAnswers(Answers.none(), *[np.empty(0, np.int64)] * 3)
+    nothing = HolePredictions(Predictions.none(), *[np.empty(0, np.int64)] * 3)
     if closed is None or imputed is None:
         return nothing
     holes, filled = holes_of(closed, imputed)
@@ -76,7 +76,7 @@ def hole_answers(
     at = imputed.values.shape[2] - 1 - closed.lag[holes]
     window, sensor, lag = (column[holes].astype(np.int64) for column in (closed.window, closed.sensor, closed.lag))
     unmixable = _unmixable(form, window, sensor, at)
-    cells = Answers(
+    cells = Predictions(
         closed.ts_ms[holes] // step_ms + lag,
         sensor,
         age_class(closed.gap_age[holes]),
@@ -90,17 +90,17 @@ def hole_answers(
         unmixable,
         _direction(kinds, sensor),
     )
-    return HoleAnswers(cells, window, at, holes)
+    return HolePredictions(cells, window, at, holes)
 
 
-def probe_answers(
+def predict_probes(
     probes: Probes,
     imputed: Imputed,
     table: SensorTable,
     form: Imputed | None = None,
     limits: Limits | None = None,
     kinds: Sequence[Kind] | None = None,
-) -> Answers:
+) -> Predictions:
     """Return the answers for probes of the imputer, the baseline and, where the model has one, the closed form.
 
     They are rounded and limited as published values are: a model's last bits depend on the batch that a window came
@@ -119,7 +119,7 @@ def probe_answers(
         return publishable(values, probes.sensor, table)
 
     unmixable = _unmixable(form, probes.window, probes.sensor, at)
-    return Answers(
+    return Predictions(
         probes.step,
         probes.sensor,
         age_class(probes.gap_age),
@@ -135,7 +135,7 @@ def probe_answers(
     )
 
 
-def blended(imputed: Imputed, holes: HoleAnswers, weights: Doubles, form: Imputed | None = None) -> Imputed:
+def blended(imputed: Imputed, holes: HolePredictions, weights: Doubles, form: Imputed | None = None) -> Imputed:
     """Blend the holes by the weights of the experts, [holes, experts].
 
     A value that one expert made alone has the method of that expert. A value in which the closed form has a part and
@@ -165,7 +165,7 @@ def blended(imputed: Imputed, holes: HoleAnswers, weights: Doubles, form: Impute
     return replace(imputed, values=values, method=method, deviation=deviation, form_version=form.form_version)
 
 
-def form_deviation(form: Imputed, cells: Answers, weights: Doubles, window: Ints, step: Ints) -> Doubles:
+def form_deviation(form: Imputed, cells: Predictions, weights: Doubles, window: Ints, step: Ints) -> Doubles:
     """The closed form's deviation of cells [n] in which it has a part and the model has none; NaN of the others.
 
     Args:
@@ -182,7 +182,7 @@ def form_deviation(form: Imputed, cells: Answers, weights: Doubles, window: Ints
     return np.where(by_form, form.deviation[window, cells.sensor, step], np.nan)
 
 
-def _used(cells: Answers, weights: Doubles) -> NDArray[np.bool_]:
+def _used(cells: Predictions, weights: Doubles) -> NDArray[np.bool_]:
     """Which experts have a part in each value, bool [n, experts].
 
     For some sensors the closed form's value is the last one, as the baseline's is. Then the closed form counts alone,

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from glaim_stream.blend import Answers, Expert
+from glaim_stream.blend import Expert, Predictions
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.imputers import Imputed
 from glaim_stream.output import SensorTable
-from glaim_stream.pipeline.answers import HoleAnswers, blended, hole_answers, holes_of, probe_answers
+from glaim_stream.pipeline.predictions import HolePredictions, blended, holes_of, predict_holes, predict_probes
 from glaim_stream.windows import NO_WINDOW, Closed, Place, Probes
 from tests.support import catalogue
 
@@ -65,13 +65,13 @@ def test_holes_are_rows_with_a_window_and_their_method_shows_the_model() -> None
 def test_without_steps_or_without_an_answer_there_are_no_holes() -> None:
     for part, imputed in ((None, IMPUTED), (closed(), None)):
         holes, by_model = holes_of(part, imputed)
-        assert (len(holes), len(by_model), len(hole_answers(part, imputed, 1000).cells)) == (0, 0, 0)
+        assert (len(holes), len(by_model), len(predict_holes(part, imputed, 1000).cells)) == (0, 0, 0)
     nothing = Imputed(ANSWER, np.full_like(METHOD, NONE), ["", ""])
-    assert len(hole_answers(closed(), nothing, 1000).cells) == 0
+    assert len(predict_holes(closed(), nothing, 1000).cells) == 0
 
 
 def test_each_hole_filled_by_the_model_has_a_value_a_baseline_and_a_place() -> None:
-    holes = hole_answers(closed(), IMPUTED, 1000)
+    holes = predict_holes(closed(), IMPUTED, 1000)
     cells = holes.cells
     assert cells.values[:, Expert.MODEL].tolist() == [30, 80, 81]
     assert cells.values[:, Expert.BASELINE].tolist() == [3, 7, 3], "the line between readings, else the last value"
@@ -87,7 +87,7 @@ def baseline_alone(cells: int) -> np.ndarray:
 
 
 def test_the_weights_are_those_of_the_experts_and_determine_the_method() -> None:
-    holes = hole_answers(closed(), IMPUTED, 1000)
+    holes = predict_holes(closed(), IMPUTED, 1000)
     mixed = blended(IMPUTED, holes, np.array([[0.25, 0.75], [1.0, 0.0], [0.0, 1.0]]))
     assert mixed.values[0, 0, 0] == 0.25 * 30 + 0.75 * 3
     assert mixed.values[0, 1, 1] == 80
@@ -107,13 +107,13 @@ def test_the_weights_are_those_of_the_experts_and_determine_the_method() -> None
 def test_a_hole_without_a_baseline_keeps_the_value_of_the_model() -> None:
     part = closed()
     part.window_observed[0, 0] = False
-    holes = hole_answers(part, IMPUTED, 1000)
+    holes = predict_holes(part, IMPUTED, 1000)
     mixed = blended(IMPUTED, holes, baseline_alone(3))
     assert (mixed.values[0, 0, 0], mixed.method[0, 0, 0]) == (30, Method.MODEL)
 
 
 def test_without_holes_the_same_object_is_returned() -> None:
-    assert blended(IMPUTED, hole_answers(None, None, 1000), np.empty((0, 2))) is IMPUTED
+    assert blended(IMPUTED, predict_holes(None, None, 1000), np.empty((0, 2))) is IMPUTED
 
 
 def form_answer() -> Imputed:
@@ -124,7 +124,7 @@ def form_answer() -> Imputed:
 
 
 def test_the_closed_form_is_a_third_expert_and_fills_holes_that_the_model_does_not() -> None:
-    holes = hole_answers(closed(), IMPUTED, 1000, form_answer())
+    holes = predict_holes(closed(), IMPUTED, 1000, form_answer())
     expected = [[30, 3, 130], [80, 7, 180], [81, 3, NAN], [NAN, 1, 141]]
     np.testing.assert_array_equal(holes.cells.values, expected)
     assert (holes.window.tolist(), holes.step.tolist()) == ([0, 0, 1, 1], [0, 1, 1, 1])
@@ -133,7 +133,7 @@ def test_the_closed_form_is_a_third_expert_and_fills_holes_that_the_model_does_n
 def test_a_hole_that_neither_model_nor_closed_form_fills_is_not_blended() -> None:
     declined = form_answer()
     declined.method[:] = NONE
-    holes = hole_answers(closed(), IMPUTED, 1000, declined)
+    holes = predict_holes(closed(), IMPUTED, 1000, declined)
     assert holes.cells.values.shape == (3, 3)
     assert np.isnan(holes.cells.values[:, Expert.GAUSSIAN]).all()
 
@@ -149,10 +149,10 @@ def test_probe_answers_of_the_closed_form_are_rounded_and_clipped_and_nan_where_
     form.values[0, 0, 0] = 3.3
     for value, published in ((3.3, 3.5), (99.0, 10.0)):
         form.values[0, 0, 0] = value
-        found = probe_answers(probes, IMPUTED, SensorTable.of(rules, None), form)
+        found = predict_probes(probes, IMPUTED, SensorTable.of(rules, None), form)
         np.testing.assert_array_equal(found.values[:, Expert.GAUSSIAN], [published, NAN])
     probes.truth[0] = 1e101
-    assert np.isnan(probe_answers(probes, IMPUTED, SensorTable.of(rules, None), form).values[0, Expert.GAUSSIAN])
+    assert np.isnan(predict_probes(probes, IMPUTED, SensorTable.of(rules, None), form).values[0, Expert.GAUSSIAN])
 
 
 def test_probe_answers_are_rounded_and_clipped_like_published_values() -> None:
@@ -173,7 +173,7 @@ def test_probe_answers_are_rounded_and_clipped_like_published_values() -> None:
     answer = ANSWER.copy()
     answer[0, 0, 0] = 3.3
     answer[1, 1, 1] = 3.3
-    found = probe_answers(probes, Imputed(answer, METHOD, ["1", "1"]), SensorTable.of(rules, None))
+    found = predict_probes(probes, Imputed(answer, METHOD, ["1", "1"]), SensorTable.of(rules, None))
     assert found.values[:2, Expert.MODEL].tolist() == [3.5, float(np.float64(3.3))]
     assert np.isnan(found.values[2, Expert.MODEL]), "a lower rung imputed it"
     assert found.values[:, Expert.BASELINE].tolist() == [3, 3, 1]
@@ -182,7 +182,7 @@ def test_probe_answers_are_rounded_and_clipped_like_published_values() -> None:
     assert found.age.tolist() == [0, 0, 2]
     assert found.place.tolist() == [Place.INTERIOR, Place.ROW_EDGE, Place.ROW_EDGE]
     answer[0, 0, 0] = 99
-    limited = probe_answers(probes, Imputed(answer, METHOD, ["1", "1"]), SensorTable.of(rules, None))
+    limited = predict_probes(probes, Imputed(answer, METHOD, ["1", "1"]), SensorTable.of(rules, None))
     assert limited.values[0, Expert.MODEL] == 10
 
 
@@ -190,8 +190,8 @@ def test_the_baseline_s_method_follows_from_the_place_of_the_cell() -> None:
     """A line needs a later reading of the sensor; whether other sensors were observed at the step changes nothing."""
     ints = np.zeros(4, np.int64)
     place = np.array([Place.EDGE, Place.INTERIOR, Place.ROW_EDGE, Place.ROW_INTERIOR])
-    cells = Answers(ints, ints, ints, place, np.array([[8.0, 2.0]] * 4))
+    cells = Predictions(ints, ints, ints, place, np.array([[8.0, 2.0]] * 4))
     imputed = Imputed(np.full((4, 1, 1), 8, np.float64), np.full((4, 1, 1), MODEL), [""] * 4)
-    mixed = blended(imputed, HoleAnswers(cells, np.arange(4), ints, np.arange(4)), baseline_alone(4))
+    mixed = blended(imputed, HolePredictions(cells, np.arange(4), ints, np.arange(4)), baseline_alone(4))
     last_value, line = Method.LAST_VALUE, Method.INTERPOLATION
     assert mixed.method.ravel().tolist() == [last_value, line, last_value, line]

@@ -1,11 +1,11 @@
-"""Asks the imputer and the closed form: one call for all holes and probes of a model, so that it can be batched."""
+"""Queries the imputer and the closed form: one call for all holes and probes of a model, so that it can be batched."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from glaim_stream.form import Kind, Limits, with_directions
 from glaim_stream.imputers import FormExpert, Imputed, Imputer, Windows
 from glaim_stream.output import SensorTables
 from glaim_stream.windows import Closed, Probes, concatenate, joined
+
+T = TypeVar("T", Imputed, Limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class Querying:
     """What answers the queries of all partitions."""
 
     catalogue: Catalogue
@@ -46,33 +48,6 @@ class Asking:
 
     async def query(
         self,
-        closed: Sequence[Closed],
-        probes: Sequence[Probes] = (),
-        upgrades: Sequence[Closed] = (),
-        *,
-        by_clock: bool = False,
-    ) -> list[Answer]:
-        """Query the imputer for holes, probes and upgrades; any number of queries may be pending.
-
-        Args:
-            closed: rows of closed steps.
-            probes: of these steps.
-            upgrades: final rows to fill again.
-            by_clock: the wall clock has closed the steps.
-        """
-        if not closed and not probes and not upgrades:
-            return []
-        start_s = time.perf_counter()
-        models = dict.fromkeys([each.model_index for each in closed] + [each.model_index for each in probes])
-        answers = await asyncio.gather(
-            *(self._query_model(index, closed, probes, by_clock=by_clock) for index in models),
-            *(self._query_model(each.model_index, [each], (), upgrade=True) for each in upgrades),
-        )
-        metrics.impute_seconds.observe(time.perf_counter() - start_s)
-        return list(answers)
-
-    async def _query_model(
-        self,
         model_index: int,
         closed: Sequence[Closed],
         probes: Sequence[Probes],
@@ -80,7 +55,15 @@ class Asking:
         upgrade: bool = False,
         by_clock: bool = False,
     ) -> Answer:
-        """Send the windows of holes and of probes in one call, so that the imputer can batch them."""
+        """Query one model for the windows of holes and of probes, in one call, so that the imputer can batch them.
+
+        Args:
+            model_index: the model's.
+            closed: rows of closed steps, of any model.
+            probes: of these steps.
+            upgrade: the rows were published before, filled by a lower rung.
+            by_clock: the wall clock has closed the steps.
+        """
         rows = concatenate([each for each in closed if each.model_index == model_index])
         of_model = [each for each in probes if each.model_index == model_index]
         probed = joined(of_model) if of_model else None
@@ -104,33 +87,40 @@ class Asking:
         windows = Windows(
             model.name, values, observed, model.revise_after + 1, table.resolution, end_ms, lags, table.directions
         )
-        imputed, form = await self._answers(windows)
+        imputed, form = await self._ask(windows)
         ranges = [each.trained_range for each in (imputed, form) if each is not None]
         by_form = next((each for each in (form, imputed) if each is not None and each.kinds is not None), None)
         kinds = with_directions(None if by_form is None else by_form.kinds, table.directions)
         of_form = None if by_form is None else by_form.trained_range
         limits = table.window_limits(ranges, kinds, of_form, values, observed)
-
-        def part(answer: Imputed | None, start: int, count: int) -> Imputed | None:
-            return answer.slice(start, start + count) if answer is not None and count else None
-
+        cut = hole_count, len(windows)
+        hole_imputed, probe_imputed = _split(imputed, *cut)
+        hole_form, probe_form = _split(form, *cut)
+        hole_limits, probe_limits = _split(limits, *cut)
         return Answer(
             model_index,
             rows,
-            part(imputed, 0, hole_count),
+            hole_imputed,
             probed,
-            part(imputed, hole_count, probe_count),
+            probe_imputed,
             upgrade,
-            part(form, 0, hole_count),
-            part(form, hole_count, probe_count),
-            None if limits is None else limits.slice(0, hole_count),
-            None if limits is None else limits.slice(hole_count, len(windows)),
+            hole_form,
+            probe_form,
+            hole_limits,
+            probe_limits,
             kinds,
             by_clock,
         )
 
-    async def _answers(self, windows: Windows) -> tuple[Imputed, Imputed | None]:
+    async def _ask(self, windows: Windows) -> tuple[Imputed, Imputed | None]:
         """The answers of the imputer and of the closed form, at the same time."""
         if self.form_expert is None:
             return await self.imputer.impute(windows), None
         return await asyncio.gather(self.imputer.impute(windows), self.form_expert.answer(windows))
+
+
+def _split(of_windows: T | None, holes: int, count: int) -> tuple[T | None, T | None]:
+    """What is known of the windows of holes, which come first, and of those of probes; None where there are none."""
+    if of_windows is None:
+        return None, None
+    return of_windows.slice(0, holes) if holes else None, of_windows.slice(holes, count) if count > holes else None
