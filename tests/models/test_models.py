@@ -4,6 +4,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,7 @@ def test_a_new_version_is_fetched_beside_the_old_one(repository: Path, tmp_path:
     )  # version 3 added, version 1 removed
     assert (here / "m").stat().st_ino == folder
     assert (here / "m" / "2" / "model.pt").stat().st_mtime_ns == weights.st_mtime_ns
-    assert local.versions(here / "m") == [2, 3]
+    assert local.version_numbers(here / "m") == [2, 3]
     assert read_contract(here / "m").version == 3
 
 
@@ -113,9 +114,9 @@ def test_a_mirror_removes_rolled_back_versions(repository: Path, tmp_path: Path)
     fetch(open_store(str(repository)), here, say=silent)
     rollback(open_store(str(repository)), "m", say=silent)
     assert fetch(open_store(str(repository)), here, say=silent) == 0
-    assert local.versions(here / "m") == [1, 2], "without mirror nothing is removed"
+    assert local.version_numbers(here / "m") == [1, 2], "without mirror nothing is removed"
     assert fetch(open_store(str(repository)), here, mirror=True, say=silent) == 1
-    assert local.versions(here / "m") == [1]
+    assert local.version_numbers(here / "m") == [1]
     assert read_contract(here / "m").version == 1
 
 
@@ -123,15 +124,14 @@ def test_with_missing_only_existing_models_stay_unchanged(repository: Path, tmp_
     here = tmp_path / "here"
     make(here, 7)
     assert fetch(open_store(str(repository)), here, missing_only=True, say=silent) == 1
-    assert local.versions(here / "m") == [7]
-    assert local.versions(here / "n") == [1]
+    assert local.version_numbers(here / "m") == [7]
+    assert local.version_numbers(here / "n") == [1]
 
 
 def test_two_processes_may_fill_a_volume_at_once(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from glaim_stream.models import fetch as module
-
+    module = import_module("glaim_stream.models.fetch")  # the door of the package has the function of that name
     here = tmp_path / "here"
     verify_weights = module._verify_weights
 
@@ -227,7 +227,7 @@ def test_a_rollback_withdraws_the_newest_version_and_its_number_is_never_reused(
         assert push(repository, store, say=lines.append) == 0
         assert lines == [f"m: version {newest} was withdrawn from s3://bucket and is not pushed again"]
         assert fetch(store, tmp_path / "here", models=["m"], say=silent) == 1
-        assert local.versions(tmp_path / "here" / "m") == [1]
+        assert local.version_numbers(tmp_path / "here" / "m") == [1]
 
 
 def test_a_number_that_was_withdrawn_elsewhere_is_not_reused(repository: Path, tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_a_number_that_was_withdrawn_elsewhere_is_not_reused(repository: Path, t
     push(repository, store, say=silent)
     rollback(store, "m", say=silent)
     fetch(store, here, mirror=True, say=silent)
-    assert local.versions(here / "m") == [1]
+    assert local.version_numbers(here / "m") == [1]
     assert local.highest_ever(here / "m") == 2, "so the next version trained here is 3"
     assert {(each.version, each.state) for each in listing(open_store(str(here))) if each.model == "m"} == {
         (1, "newest"), (2, "withdrawn"),
@@ -260,14 +260,14 @@ def test_a_failed_rollback_changes_nothing(repository: Path) -> None:
     (repository / "m" / "1" / "model.pt").write_text("broken")
     with pytest.raises(ModelError, match="m version 1 has weights of"):
         rollback(store, "m", say=silent)
-    assert local.versions(repository / "m") == [1, 2]
+    assert local.version_numbers(repository / "m") == [1, 2]
 
 
 def test_several_versions_are_rolled_back_at_once(repository: Path) -> None:
     make(repository, 3)
     make(repository, 5)
     assert rollback(open_store(str(repository)), "m", 1, say=silent) == [2, 3, 5]
-    assert local.versions(repository / "m") == [1]
+    assert local.version_numbers(repository / "m") == [1]
     assert local.highest_ever(repository / "m") == 5
 
 

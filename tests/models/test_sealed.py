@@ -316,7 +316,7 @@ def test_a_version_that_waits_for_its_signature_is_left_out(
     (first / "manifest.json.minisig").write_bytes(signer.sign((first / "manifest.json").read_bytes()))
     assert fetch(open_store(str(repository)), here, models=["m"], trust=trust, say=silent) == 1
     assert caplog.messages == [f"m version 2 in {repository} is left out: it has no signature"]
-    assert (local.versions(here / "m"), read_contract(here / "m").version) == ([1], 1)
+    assert (local.version_numbers(here / "m"), read_contract(here / "m").version) == ([1], 1)
     second = repository / VERSION
     (second / "manifest.json.minisig").write_bytes(signer.sign((second / "manifest.json").read_bytes()))
     assert fetch(open_store(str(repository)), here, models=["m"], trust=trust, say=silent) == 1
