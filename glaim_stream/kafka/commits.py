@@ -1,4 +1,4 @@
-"""What a consumer group has committed for a partition."""
+"""The commit of a consumer group for a partition."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from glaim_stream.kafka.connection import admin_options
 
 
 async def read_commit(settings: Settings, tp: TopicPartition) -> OffsetAndMetadata | None:
-    """Return the commit of the settings' consumer group, None where it never committed in this partition.
+    """Return the commit of the settings' consumer group; None if it never committed in this partition.
 
-    A transaction that is open does not count.
+    An open transaction does not count.
     """
     admin = AIOKafkaAdminClient(**admin_options(settings))
     await admin.start()

@@ -1,7 +1,7 @@
 """Connection options for each of the Kafka clients, from the settings.
 
-All connections follow the files of certificates, passwords and tokens: a client that lives long makes its next
-connection with what they hold by then.
+All connections follow the files of certificates, passwords and tokens: a long-lived client reads them again for its
+next connection.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LINGER_MS = 5  # more makes fewer and larger requests, and adds latency
 _POLL_RECORDS = 20_000  # more are faster, use more memory and add latency
 _COMMIT_INTERVAL_MS = 500  # longer repeats more work after a crash, shorter loads the broker
 _TRANSACTION_TIMEOUT_MS = 20_000  # readers of committed records wait that long behind a worker that is gone
-ISOLATION_LEVEL: Final = "read_committed"  # of every consumer: records of open and aborted transactions do not count
+ISOLATION_LEVEL: Final = "read_committed"  # consumers skip records of open and aborted transactions
 
 
 class FileToken(AbstractTokenProvider):  # type: ignore[misc]  # untyped
@@ -69,7 +69,7 @@ def kafka_options(settings: Settings) -> dict[str, Any]:
 
 
 def extra_options(extra: Mapping[str, Any], client: type) -> dict[str, Any]:
-    """Those of the user's options that a client of aiokafka knows.
+    """The user's options that a client of aiokafka knows.
 
     Raises:
         SettingsError: neither its consumer nor its producer knows one of them.

@@ -1,4 +1,4 @@
-"""Writes a range of the input topic to a long table of readings, for training; decoded as by the worker."""
+"""Writes a range of the input topic to a long table of readings for training, decoded as in the worker."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class DumpReport:
     dropouts: int = 0  # reported dropouts (null, NaN or bad): training sees a gap there, as the windows do
     other_models: int = 0  # readings of groups of other models
     late: int = 0  # readings of the model that came too late for their window
-    rejects: Counter[str] = field(default_factory=Counter)  # by cause
-    first_ms: int | None = None  # event times
+    rejects: Counter[str] = field(default_factory=Counter)  # rejected records by cause
+    first_ms: int | None = None  # oldest and newest event time
     last_ms: int | None = None
     groups: int = 0
 
@@ -68,13 +68,13 @@ async def dump(
     takes that one, as the windows do. Records that the worker would reject are counted and left out.
 
     Args:
-        settings: how to reach Kafka.
+        settings: connection to Kafka.
         catalogue: models and groups.
-        ranges: what to read.
+        ranges: offsets to read.
         out: .parquet or .csv file; it appears whole at the end.
         model: name of the model.
-        with_late: write the readings that came too late, too.
-        on_progress: called with the records done and in all.
+        with_late: also write readings that came too late.
+        on_progress: called with the number of records done and the total.
 
     Raises:
         SettingsError: the file has another ending, or no reading was found; then there is no file.

@@ -1,4 +1,4 @@
-"""What a topic holds, followed from its beginning or from its newest records on."""
+"""Follows a topic from its beginning or from its newest records on."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.ranges import partitions_of, reader
 
-_AT_A_TIME = 500  # records
+_AT_A_TIME = 500  # records of a poll
 _POLL_MS = 1000
-_LOOK_S = 60.0  # for partitions that were added
+_LOOK_S = 60.0  # pause between two looks for added partitions
 
 Take = Callable[[int, bytes | None, bytes | None], None]  # partition, key and value of a record
 
@@ -21,10 +21,10 @@ async def follow(settings: Settings, topic: str, take: Take, *, newest: int | No
     """Pass partition, key and value of every record of a topic to `take`, as long as the topic can be read.
 
     Args:
-        settings: name the brokers.
-        topic: to read.
+        settings: names of the brokers.
+        topic: name of the topic.
         take: called for each record, in the order of its partition.
-        newest: offsets before the end of each partition from which to begin; None: the beginning.
+        newest: number of offsets before the end of each partition at which to begin; None: the beginning.
 
     Raises:
         SettingsError: no broker answers.

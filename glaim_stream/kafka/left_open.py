@@ -1,7 +1,7 @@
 """Transactions that a worker with exactly-once delivery has left open, ended by a worker that uses none.
 
 Readers of committed records stand still at an open transaction until the broker ends it at its timeout. The next owner
-with exactly-once delivery aborts it when it begins; after a change back to at-least-once delivery this does.
+with exactly-once delivery aborts it when it begins; this module aborts it after a change to at-least-once delivery.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from glaim_stream.kafka.transactions import TransactionalPublisher, transactiona
 log = logging.getLogger(__name__)
 
 _ONGOING = TransactionState.ONGOING.value  # kafka-python 3.0 would send the name of the member itself
-_PATIENCE_S = 30.0  # for the group's coordinator to confirm the assignment, and for that of transactions
+_PATIENCE_S = 30.0  # limit for the group's coordinator to confirm the assignment, and for that of transactions
 
 
 async def end_open_transactions(
@@ -33,9 +33,9 @@ async def end_open_transactions(
     A broker without transactions has none, and a user who may not see them gets none: neither is an error.
 
     Args:
-        settings: of the worker.
-        partitions: their numbers.
-        confirm: whether a broker says, now, that a partition is ours; None when no broker answers. A worker that was
+        settings: the worker's settings.
+        partitions: numbers of the partitions.
+        confirm: asks a broker whether a partition is ours now; returns None when no broker answers. A worker that was
             paused may hear of an assignment that is long past, and must not fence its successor.
     """
     ids = {transactional_id(settings, partition): partition for partition in partitions}

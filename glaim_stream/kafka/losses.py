@@ -1,4 +1,4 @@
-"""Offsets of the input that were gone before they were answered, and the event that says so on the outage topic.
+"""Offsets of the input that were gone before they were answered, and the event that reports them on the outage topic.
 
     {"kind": "lost", "topic": "sensor-readings", "partition": 3, "first": 1200, "until": 5000, "reason": "removed"}
 
@@ -68,10 +68,10 @@ def read_losses(messages: Iterable[bytes | None]) -> list[Loss]:
 
 
 def lost_range(expected: int, found: int | None, start: int, end: int) -> tuple[int, int, Reason] | None:
-    """Return which offsets are gone, if any.
+    """Return the lost offsets and the reason; None if nothing is lost.
 
-    Transaction markers, aborted transactions and compaction leave holes: only what lies before the start of the log, or
-    behind its end, is lost.
+    Transaction markers, aborted transactions and compaction leave holes: only offsets before the start of the log, or
+    after its end, are lost.
 
     Args:
         expected: the offset before which everything is answered or delivered.

@@ -1,4 +1,4 @@
-"""Which input offset may be committed, and from which one a rebuild must read. Pure bookkeeping, no Kafka.
+"""The input offset that may be committed, and the one from which a rebuild must read. Pure bookkeeping, no Kafka.
 
 The rule: an offset is committed only when everything before it is answered, that is, when the broker has acknowledged
 its output and its dead letters. Faust's own rule may pass a single unanswered message (its `Consumer._new_offset`,
@@ -55,10 +55,10 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What to write to the consumer group: everything before `offset` is answered.
+    """A commit of the consumer group: everything before `offset` is answered.
 
-    `rebuild_from` is the lowest offset that still feeds a window. What the wall clock has decided is not in the topic:
-    `clock` is what it has published, and `stamps` the text of the ticks by which it judged the records' times
+    `rebuild_from` is the lowest offset that still feeds a window. The decisions of the wall clock are not in the topic:
+    `clock` holds the steps that it published, and `stamps` the text of the ticks by which it judged the records' times
     (glaim_stream.core.stamps). A rebuild repeats both.
     """
 
@@ -94,8 +94,8 @@ class OffsetLedger:
     def deliver(self, first_offset: int, next_offset: int) -> Delivery:
         """Enter a batch, which stays until it and everything before it are answered.
 
-        A batch that begins before the end of an earlier one means that the consumer went back: what was delivered from
-        there on is delivered again, and the new deliveries replace the old ones.
+        A batch that begins before the end of an earlier one means that the consumer went back: everything from there on
+        is delivered again, and the new deliveries replace the old ones.
 
         Raises:
             ValueError: the range is empty.
@@ -124,7 +124,7 @@ class OffsetLedger:
 
     @property
     def unanswered(self) -> tuple[int, int] | None:
-        """The offsets `[first, next)` that hold everything delivered and not answered; None where there is nothing."""
+        """The offsets `[first, next)` around all unanswered deliveries; None if there are none."""
         open_ = [each for each in self._open if each.commit is None]
         return (open_[0].first_offset, open_[-1].next_offset) if open_ else None
 
@@ -136,7 +136,7 @@ def rebuild_from_metadata(offset: int, metadata: str | None) -> int | None:
 
 
 def commit_from_metadata(offset: int, metadata: str | None) -> Commit:
-    """Return the commit that this offset and metadata were made of; what they do not say is empty or 0."""
+    """Return the commit that this offset and metadata encode; absent parts are empty or 0."""
     found = _written_for(offset, metadata)
     if found is None:
         return Commit(offset, 0)
@@ -144,7 +144,7 @@ def commit_from_metadata(offset: int, metadata: str | None) -> Commit:
 
 
 def _written_for(offset: int, metadata: str | None) -> re.Match[str] | None:
-    """The parts of the metadata if a worker wrote them for this offset; older workers did not write for which."""
+    """The parts of the metadata if a worker wrote them for this offset; older workers did not write the offset."""
     found = _METADATA.fullmatch(metadata or "")
     return None if found is None or int(found["at"] or offset) != offset else found
 

@@ -1,4 +1,4 @@
-"""The messages that an output becomes, and smaller ones in place of one that its topic does not take."""
+"""The messages of an output, and smaller ones in place of one that its topic rejects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from glaim_stream.decode import HEADER_PREFIX, DeadLetter
 from glaim_stream.kafka.send import Headers
 from glaim_stream.output import CONTENT_TYPE, DOCUMENT_TYPE, SCHEMA_VERSION, Output, halves
 
-# Of rows that were published in a transaction: the input offset from which that owner of the partition began.
+# Header of rows published in a transaction: the input offset from which that owner of the partition began.
 ONCE_FROM = HEADER_PREFIX + "once-from"
 
 # Bytes kept of a dead letter that its topic does not take whole; the input topic holds the complete record.
@@ -19,12 +19,12 @@ _KEPT_BYTES = 500
 
 
 class Kind(Enum):
-    """How a message is made smaller."""
+    """The way to make a message smaller."""
 
-    ROWS = "rows"  # in halves
-    LETTER = "letter"  # to the head of its value, without the key
-    HEAD = "head of a letter"  # without the producer's headers, which may be what is large
-    WHOLE = "whole"  # not at all
+    ROWS = "rows"  # split in halves
+    LETTER = "letter"  # cut to the head of its value, without the key
+    HEAD = "head of a letter"  # sent without the producer's headers, which may be what is large
+    WHOLE = "whole"  # never made smaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Outgoing:
     kind: Kind = Kind.WHOLE
 
     def smaller(self) -> list[Outgoing]:
-        """Return the messages to send instead; none where this one cannot be smaller.
+        """Return the messages to send instead; none if this one cannot be smaller.
 
         One row is 3 to 5 kB, including names of 249 characters. A topic that refuses such a message refuses every row.
         """
@@ -63,9 +63,9 @@ def outgoing(output: Output, settings: Settings, *, once_from: int | None = None
     """Yield the messages of an output. All but letters go to the partition of the input's number.
 
     Args:
-        output: of a batch.
-        settings: name the topics.
-        once_from: for a transaction, the input offset from which its owner counts; None outside of transactions.
+        output: output of a batch.
+        settings: names of the topics.
+        once_from: input offset from which the owner of a transaction counts; None outside of transactions.
     """
     source: Headers = [
         (HEADER_PREFIX + "input-partition", str(output.partition).encode()),

@@ -17,12 +17,12 @@ log = logging.getLogger(__name__)
 async def require_partition(client: AIOKafkaClient, settings: Settings, topic: str, partition: int) -> None:
     """Make sure that a producer knows a partition before it sends there, and add it to the topic where it is absent.
 
-    aiokafka's producer asserts that it knows the partition, and looks for new ones every five minutes only.
+    aiokafka's producer asserts that it knows the partition, and looks for new ones only every five minutes.
 
     Args:
-        client: of the producer.
-        settings: of the worker.
-        topic: of rows or outages.
+        client: the producer's client.
+        settings: the worker's settings.
+        topic: topic of rows or outages.
         partition: the number of the input partition.
 
     Raises:

@@ -1,7 +1,7 @@
 """Passwords of SASL that change while a client of aiokafka lives.
 
-aiokafka takes a password as a text, once. Here that text knows its file, and the connections of aiokafka read the file
-whenever they log in. tests/kafka/test_passwords.py pins what this relies on.
+aiokafka takes a password as a text, once. Here that text also holds its file, and the connections of aiokafka read the
+file whenever they log in. tests/kafka/test_passwords.py pins the internals that this relies on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LOGINS = ("authenticator_plain", "authenticator_scram")
 
 
 class FilePassword(str):
-    """The password that a file held, and the file."""
+    """A password with the file that it was read from."""
 
     __slots__ = ("file",)
     file: SecretFile

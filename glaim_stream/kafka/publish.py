@@ -1,4 +1,4 @@
-"""Publishes the output of a batch on its topics; done when the broker has acknowledged all of it."""
+"""Publishes the output of a batch on its topics; returns when the broker has acknowledged all of it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class KafkaPublisher:
         await asyncio.gather(*(self._send(message) for message in outgoing(output, self._settings)))
 
     async def _send(self, message: Outgoing) -> None:
-        """Send until the broker acknowledges, in smaller messages where the topic does not take this one."""
+        """Send until the broker acknowledges, in smaller messages if the topic rejects this one."""
         pauses = pauses_s()
         while True:
             try:
@@ -60,7 +60,7 @@ class KafkaPublisher:
 
 
 def smaller(message: Outgoing, error: MessageTooLarge) -> list[Outgoing]:
-    """Return the messages to send instead of one that was refused; none where it cannot be smaller."""
+    """Return the messages to send instead of one that was refused; none if it cannot be smaller."""
     parts = message.smaller()
     if len(parts) > 1:
         log.warning("%s: sending it in halves", error)
@@ -70,7 +70,7 @@ def smaller(message: Outgoing, error: MessageTooLarge) -> list[Outgoing]:
 
 
 async def pause_after_refusal(message: Outgoing, pauses: Iterator[float]) -> None:
-    """Wait before sending again what the topic does not take although it cannot be smaller.
+    """Wait before sending a message again that the topic rejects although it cannot be smaller.
 
     A topic that refuses a single row refuses every row: that is an error in its configuration, and the partition waits
     until it is mended, as for a broker that is away.

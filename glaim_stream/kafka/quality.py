@@ -1,4 +1,4 @@
-"""What the quality topic holds."""
+"""Reads the quality topic."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.ranges import partitions_of, ranges_of, read_range, reader
 
-_AT_A_TIME = 500  # records
+_AT_A_TIME = 500  # records of a poll
 
 
 async def quality_records(settings: Settings, partition: int) -> AsyncIterator[tuple[bytes, bytes | None]]:

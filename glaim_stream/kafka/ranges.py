@@ -96,14 +96,14 @@ async def ranges_of(
     """The ranges that a topic now holds between offsets and times, one per partition.
 
     Args:
-        settings: how to reach Kafka.
-        consumer: of `reader`.
+        settings: connection to Kafka.
+        consumer: a consumer of `reader`.
         topic: name of the topic.
-        from_offset: first offset, by partition or for all.
-        until_offset: offset after the last one, likewise.
-        since_ms: from the first record that Kafka stamped at or after this time, epoch ms.
-        until_ms: up to the first record that Kafka stamped at or after this time.
-        partitions: only these partitions; all when empty.
+        from_offset: first offset, by partition or one for all.
+        until_offset: offset after the last one, by partition or one for all.
+        since_ms: start at the first record that Kafka stamped at or after this time, epoch ms.
+        until_ms: end before the first record that Kafka stamped at or after this time.
+        partitions: numbers of the partitions; all when empty.
 
     Raises:
         SettingsError: the topic or one of the partitions is not there.

@@ -1,8 +1,8 @@
-"""Reads the fields of one record by itself, and says what is wrong with them."""
+"""Reads the fields of one record by itself, and reports its damage."""
 
 from __future__ import annotations
 
-MAX_HEADERS = 10_000  # of one record; each takes 100 bytes of memory, and a record may hold half a million in 1 MB
+MAX_HEADERS = 10_000  # most for one record; each takes 100 bytes of memory, and a record may hold half a million in 1 MB
 
 
 class Damaged(Exception):
@@ -10,16 +10,16 @@ class Damaged(Exception):
 
 
 class RecordFields:
-    """The fields of one record, as far as they can be read; `reason` says what is wrong."""
+    """The fields of one record, as far as they can be read; `reason` names the damage."""
 
     def __init__(self, record: memoryview, *, base_offset: int, time_ms: int, from_time_ms: int | None) -> None:
         """Prepare.
 
         Args:
-            record: its bytes after the length.
-            base_offset: of the batch.
-            time_ms: of a record whose own time cannot be read.
-            from_time_ms: to which the record's time is relative; None where the broker stamped the batch.
+            record: bytes of the record after its length.
+            base_offset: base offset of the batch.
+            time_ms: time of a record whose own time cannot be read.
+            from_time_ms: base of the record's relative time; None where the broker stamped the batch.
         """
         self._record, self._base_offset, self._from_time_ms = record, base_offset, from_time_ms
         self.offset = -1

@@ -1,4 +1,4 @@
-"""One message to a topic, whichever client sends it."""
+"""Sends one message to a topic, with any client."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Start:
     """The place where to start: the end of the topic, unless a field says otherwise."""
 
     from_beginning: bool = False
-    since_ms: int | None = None  # from the first message that Kafka stamped at or after this time
+    since_ms: int | None = None  # start at the first message that Kafka stamped at or after this time
     from_offset: Offsets = None
     partitions: Sequence[int] = ()
 
@@ -67,7 +67,7 @@ class Names:
     groups: set[str] = field(default_factory=set)
     sensors: set[str] = field(default_factory=set)
     messages: int = 0
-    whole: bool = True  # whether these are all messages of the topic
+    whole: bool = True  # True if these are all messages of the topic
 
 
 def names_there(settings: Settings, partitions: Sequence[int] = ()) -> Names:
@@ -109,9 +109,9 @@ def follow_rows(
     """Yield the rows of the output topic as they come, one table in PLAIN_SCHEMA per message.
 
     Args:
-        settings: how to reach Kafka, and the output topic.
-        chosen: which rows.
-        start: where to start; the default is with the next rows.
+        settings: connection to Kafka, and the output topic.
+        chosen: selection of rows; all by default.
+        start: place to start; the next rows by default.
         limit: end after this many rows.
         timeout_s: end when no message came for this long.
         on_foreign: called with a description of each message that is not in the schema.

@@ -29,8 +29,7 @@ def ensure_topics(settings: Settings) -> dict[str, int]:
     """Create the topics of a worker where they are absent; returns the number of partitions of each.
 
     Rows, outages, sensor health and live accuracy go to the partition number that their readings came from, so their
-    topics get
-    partitions where they have fewer than the input.
+    topics get partitions where they have fewer than the input.
 
     Raises:
         BrokerUnready: no broker answers, there are too few for the replicas of a topic, they refuse to create a topic,
@@ -52,7 +51,7 @@ def ensure_topics(settings: Settings) -> dict[str, int]:
 def _configs(settings: Settings, topic: str) -> dict[str, str]:
     if topic == settings.input_topic:  # the broker's time and not the producer's limits how far ahead a reading may be
         return {"message.timestamp.type": "LogAppendTime"}
-    if topic == settings.quality_topic:  # what is in the newest segment is not compacted
+    if topic == settings.quality_topic:  # the newest segment is not compacted
         return {"cleanup.policy": "compact", "segment.ms": str(_SEGMENT_MS)}
     return {}
 

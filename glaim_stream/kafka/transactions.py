@@ -1,8 +1,8 @@
 """Exactly-once delivery of one input partition: its output and its offset commit in one transaction.
 
 Each partition has a transactional producer of its own, whose id is made of consumer group, topic and partition. A new
-owner initialises it and thereby fences every earlier owner: an open transaction of that one is aborted, and all that it
-sends from then on is refused. So what a reader of committed records sees of a partition comes from one owner at a time.
+owner initialises it and thereby fences every earlier owner: its open transaction is aborted, and everything it sends
+from then on is refused. So a reader of committed records sees the output of one owner of a partition at a time.
 
 A transaction opens when all its messages are ready, so that it never waits for a model. When it fails, it is aborted as
 a whole, and the same messages go into another one.
@@ -41,12 +41,12 @@ from glaim_stream.output import Output
 
 log = logging.getLogger(__name__)
 
-# The client says IllegalOperation when its sender has ended by a fence before a message of the transaction was sent.
+# The client raises IllegalOperation when its sender has ended by a fence before a message of the transaction was sent.
 _FENCED = (ProducerFenced, InvalidProducerEpoch, IllegalOperation)
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 _CLOSE_S = 5.0  # an abandoned producer may wait for a broker that is away; the next one's init aborts its transaction
 
-_BATCH_BYTES = 16 * 1024  # of a partition's messages that travel together
+_BATCH_BYTES = 16 * 1024  # size of a partition's messages that travel together
 _ALONE = 1  # each message travels alone, whatever its size
 _START_S = 10.0  # the client itself looks for the coordinator of transactions without an end, and logs nothing
 
@@ -69,17 +69,17 @@ class TransactionalPublisher:
         """Prepare; `begin` connects.
 
         Args:
-            settings: of the worker.
+            settings: the worker's settings.
             topic: the input topic.
-            partition: its number.
-            confirm: whether the broker still counts the partition as ours. It is called before a producer is
-                initialised, because an owner that is no longer one would fence its successor.
+            partition: number of the input partition.
+            confirm: asks whether the broker still counts the partition as ours. It is called before a producer is
+                initialised, because a former owner would fence its successor.
         """
         self._settings = settings
         self._tp = TopicPartition(topic, partition)
         self._confirm = confirm
         self._producer: AIOKafkaProducer | None = None
-        self._open = False  # whether its transaction is
+        self._open = False  # True while its transaction is open
         self._batch_bytes = _BATCH_BYTES
         self._committed: OffsetAndMetadata | None = None
         self.once_from: int | None = None  # the input offset from which this owner publishes; rows name it
@@ -273,7 +273,7 @@ def transactional_id(settings: Settings, partition: int) -> str:
 
 
 def _cause(producer: AIOKafkaProducer) -> BaseException | None:
-    """What the client failed a transaction for; None if it did not.
+    """The error for which the client failed a transaction; None if it did not.
 
     After a refusal, such as a missing right on one topic, each further message gets the error IllegalOperation, which a
     fence gives too.

@@ -1,6 +1,6 @@
 """Unpacks the compressed body of a record batch, and stops before it exceeds a limit.
 
-aiokafka's own functions unpack a body whatever it comes to, and need a further library for all codecs but gzip.
+aiokafka's own functions unpack a body of any size, and need a further library for all codecs but gzip.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _XERIAL_HEADER_BYTES = 16
 
 
 class UnpackError(Exception):
-    """A body that its codec cannot unpack, or that comes to more than the limit."""
+    """A body that its codec cannot unpack, or that exceeds the limit."""
 
 
 def unpack(codec: int, body: memoryview, limit_bytes: int) -> Iterator[bytes]:
@@ -86,7 +86,7 @@ def _snappy_block(block: memoryview, limit_bytes: int) -> bytes:
             break
     if size > limit_bytes:
         raise _above(limit_bytes)
-    # A copy of up to 64 bytes takes 3: a size that is a lie is refused before memory is allocated for it.
+    # A copy of up to 64 bytes takes 3: a false size is refused before memory is allocated for it.
     if size > len(block) * 32:
         raise ValueError(f"{len(block)} bytes cannot come to {size}")
     unpacked: bytes = pa.Codec("snappy").decompress(bytes(block), decompressed_size=size, asbytes=True)

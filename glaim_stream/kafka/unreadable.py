@@ -1,8 +1,8 @@
-"""Lets aiokafka's consumers deliver what they cannot read as records, instead of ending at it for ever.
+"""Lets aiokafka's consumers deliver unreadable bytes as records, instead of failing at them for ever.
 
 aiokafka raises on a record that it cannot read, and its fetcher ends: one header whose name is not UTF-8 stops the
-partition at every start of the worker. It also unpacks a compressed batch whatever it comes to. Its fetcher looks up
-three classes in its module; `read_every_record` puts ours there, for all consumers of the process.
+partition at every start of the worker. It also unpacks a compressed batch of any size. Its fetcher looks up three
+classes in its module; `read_every_record` puts ours there, for all consumers of the process.
 tests/kafka/test_unreadable.py pins what they rely on, so that an upgrade which changes it fails a test.
 """
 
@@ -21,8 +21,8 @@ from glaim_stream.kafka.wire import BatchReader, Record, unreadable_message
 _LENGTH_AT: Final = 8
 _MAGIC_AT: Final = 16
 _OVERHEAD: Final = 12  # bytes of a batch that its length does not count
-_LEAST_LENGTH: Final = 14  # of the oldest format
-_HEADER_BYTES: Final = 100  # what a header takes in memory, about
+_LEAST_LENGTH: Final = 14  # least length in the oldest format
+_HEADER_BYTES: Final = 100  # approximate memory of a header
 
 _BaseRecords = fetcher.PartitionRecords
 _BaseResult = fetcher.FetchResult
@@ -76,7 +76,7 @@ class EveryRecord(_BaseRecords):  # type: ignore[misc, valid-type]  # aiokafka h
             batch = reader.parsed
             if self._check_crcs and not batch.validate_crc():
                 if self.refetched.get(self._tp) != batch.base_offset:
-                    # Once may be the network's fault; the position stays, so the batch is fetched again.
+                    # One failure may be the network's; the position stays, so the batch is fetched again.
                     self.refetched[self._tp] = batch.base_offset
                     return
                 yield from self._new([reader.whole("its checksum is wrong")])
@@ -118,7 +118,7 @@ class BoundedResult(_BaseResult):  # type: ignore[misc, valid-type]  # aiokafka 
     """The records of one partition; a poll takes them in parts of bounded size."""
 
     def getall(self, max_records: int | None = None) -> list[Record]:
-        """At most so many records, and no more once they exceed the size to which a batch may unpack."""
+        """At most `max_records` records, and no more once they exceed the size to which a batch may unpack."""
         if not self.check_assignment(self._topic_partition) or not self.has_more():
             return []
         records: list[Record] = []

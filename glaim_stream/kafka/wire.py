@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class FetchedRecord(msgspec.Struct, frozen=True, gc=False):
-    """A record with the fields of aiokafka's ConsumerRecord that we use; made in 0.2 us, that one in 0.7 us."""
+    """A record with the fields of aiokafka's ConsumerRecord that we use; it takes 0.2 us to make instead of 0.7 us."""
 
     topic: str
     partition: int
@@ -55,7 +55,7 @@ def unreadable_message(tp: TopicPartition, message: memoryview, offset: int, rea
 
 @dataclass(frozen=True, slots=True)
 class BatchHeader:
-    """What the fields before the records state."""
+    """The fields of a batch before its records."""
 
     base_offset: int
     attributes: int
@@ -127,7 +127,7 @@ class BatchReader:
                     topic, partition, offset, record.timestamp, record.timestamp_type, record.key, record.value,
                     tuple(headers),
                 )  # fmt: skip
-        except Exception as error:  # the slow parser names what is wrong, and reads on after it
+        except Exception as error:  # the slow parser names the damage, and reads on after it
             log.debug("%s-%d: a batch is read slowly: %r", topic, partition, error)
         if expected < batch.next_offset:
             yield from _moving(position, self._slowly(plain[_HEADER.size :], number, expected))

@@ -1,7 +1,7 @@
 """Copies models from a repository to this machine and checks them; can also remove withdrawn versions.
 
-A version with a manifest is read once: what is written here are the bytes that were checked, and nothing that the
-manifest does not list. So a server that reads the target, which no other process writes, loads what was checked. The
+A version with a manifest is read once: the bytes that were checked are written here, and nothing that the manifest
+does not list. So a server that reads the target, which no other process writes, loads what was checked. The
 closed form is in no manifest and carries a digest of its own: it comes with a new model unless a manifest is required,
 and one that is already there stays.
 """
@@ -50,7 +50,7 @@ def fetch(
         keep: number of newest versions of each model.
         missing_only: copy only models that the target does not have; the others stay unchanged.
         mirror: remove versions that the source no longer has, as after a rollback.
-        trust: what a version must show.
+        trust: checks that a version must pass.
         say: receives one line per change.
 
     Returns:

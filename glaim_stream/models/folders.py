@@ -16,7 +16,7 @@ from glaim_stream.models.store import Store, local_path
 _MODELS_OWN = frozenset(
     {CONTRACT_FILE, f"{CONTRACT_FILE}.partial", FORM_FILE, "gaussian.manifest.json", "gaussian.manifest.json.minisig"}
 )
-_FORM_PARTIAL = f".{FORM_FILE}."  # followed by letters, while it is written
+_FORM_PARTIAL = f".{FORM_FILE}."  # prefix of the name while the file is written; letters follow
 _BYTE_CODE = "__pycache__"
 _BLOCK = 1 << 22
 
@@ -77,7 +77,7 @@ class DiskFolder:
             for entry in entries:
                 path = prefix + entry.name
                 if not prefix and entry.name.isdigit() and entry.name != version:
-                    continue  # a fault of one version is not one of the others
+                    continue  # an error in one version must not affect the others
                 if entry.is_dir(follow_symlinks=False):
                     self._walk(Path(entry.path), f"{path}/", version, found)
                 elif entry.is_file(follow_symlinks=False):
@@ -100,7 +100,7 @@ class DiskFolder:
                 found = os.fstat(file.fileno())
                 if not stat.S_ISREG(found.st_mode):
                     raise ModelError(f"{path!r} is not a file")
-                return file.read(min(found.st_size, limit) + 1)  # so many bytes are allocated first
+                return file.read(min(found.st_size, limit) + 1)  # allocates so many bytes first
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -127,7 +127,7 @@ class StoreFolder:
             return None
         found, left = bytearray(), limit + 1
         with self._store.fs.open_input_stream(f"{self._store.path}/{place}") as file:
-            while block := file.read(min(left, _BLOCK)):  # so many bytes are allocated first
+            while block := file.read(min(left, _BLOCK)):  # allocates so many bytes first
                 found += block
                 left -= len(block)
         return bytes(found)

@@ -1,4 +1,4 @@
-"""The folder of a model's closed form: in the repository, or of this process alone where that cannot be written."""
+"""The folder of a model's closed form: in the repository, or a temporary one if the repository is read-only."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _PREFIX = "glaim-learned-"
 
 
 def form_folder(repository: Path, model: str, *, learned: bool) -> Path:
-    """Return the folder in which a model's closed form is looked for.
+    """Return the folder of a model's closed form.
 
     Args:
         repository: the model repository.
         model: name of the model.
-        learned: whether this process has its form learned. Where it can neither read nor write one in the repository,
+        learned: True if this process has its form learned. If it can neither read nor write one in the repository,
             it gets a temporary folder.
     """
     folder = repository / model

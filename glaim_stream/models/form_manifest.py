@@ -26,7 +26,7 @@ FORM_MANIFEST: Final = "gaussian.manifest.json"
 FORM_SIGNATURE: Final = f"{FORM_MANIFEST}.minisig"
 FORM_FILES = (FORM_FILE, FORM_MANIFEST, FORM_SIGNATURE)
 _MAX_SIGNATURE_BYTES = 10_000
-_PARTIAL = f".{FORM_FILE}."  # followed by letters
+_PARTIAL = f".{FORM_FILE}."  # prefix of a partial file; letters follow
 _ABANDONED_S = 600.0  # age of a partial file that no process writes any more
 
 
@@ -43,11 +43,11 @@ class FormManifest(_Frozen):
 
 
 def read_sealed_form(folder: Path, trust: Trust) -> bytes | None:
-    """Read the closed form in a model's folder and check it; what is returned are the bytes that were checked.
+    """Read the closed form in a model's folder and check it; return the very bytes that were checked.
 
     Args:
-        folder: of the model, whose name it has.
-        trust: what a closed form must show.
+        folder: the model's folder, named like the model.
+        trust: checks that a closed form must pass.
 
     Returns:
         Content of the file; None if there is none.
@@ -92,10 +92,10 @@ def place_form(folder: Path, form: bytes, *, manifest: bytes | None = None, sign
     """Put a closed form into a model's folder, atomically, with its manifest.
 
     Args:
-        folder: of the model, whose name it has; created if it is absent.
+        folder: the model's folder, named like the model; created if it is absent.
         form: content of the file.
-        manifest: with which it was copied; by default one is made.
-        signature: of `manifest`. The signature of an older manifest is removed.
+        manifest: manifest with which the form was copied; by default one is made.
+        signature: signature of `manifest`. The signature of an older manifest is removed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(folder)
@@ -146,7 +146,7 @@ def _bytes(path: Path, limit: int) -> bytes | None:
             size = os.fstat(file.fileno()).st_size
             if size > limit:
                 raise ModelError(f"{path} has more than {limit} bytes")
-            return file.read(size)  # not of the limit, which would be allocated first
+            return file.read(size)  # not the limit, which would be allocated first
     except FileNotFoundError:
         return None
 

@@ -51,7 +51,7 @@ def copy_form(
         source: repository with the form, or without one.
         target: repository that gets it.
         model: name of the model.
-        trust: what a form must show.
+        trust: checks that a form must pass.
         follow: copy an older one too, as after a rollback.
         say: receives a line on the change.
 

@@ -1,6 +1,6 @@
 """Holds: after a rollback no new version and no new closed form enters the repository until somebody releases it.
 
-Otherwise the next scheduled training, from the same data, would put the like of the withdrawn version back. The hold is
+Otherwise the next scheduled training, from the same data, would put a similar version back. The hold is
 a file beside the withdrawn versions, `<repository>.withdrawn/<model>/hold.json`, so that every process that sees the
 repository sees it.
 """
@@ -22,7 +22,7 @@ HOLD_FILE = "hold.json"
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Why a model takes no new versions."""
+    """The reason why a model takes no new versions."""
 
     withdrawn: list[int]  # versions
     newest: int  # the version that the rollback made the newest

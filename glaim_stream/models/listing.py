@@ -37,7 +37,7 @@ def listing(store: Store, trust: Trust | None = None) -> list[Listed]:
 
     Args:
         store: the repository.
-        trust: what a version must show.
+        trust: checks that a version must pass.
 
     Raises:
         ModelError: there is no model.

@@ -9,7 +9,7 @@ def _aten(names: str) -> frozenset[str]:
     return frozenset(f"aten::{name}" for name in names.split())
 
 
-# What the exports of training.network use, in every variant; a test compares.
+# Operators that the exports of training.network use, in every variant; a test compares.
 GLAIM: Final = _aten("""
     __and__ __derive_index __isnot__ __not__ __or__ __range_length add addcmul append arange bmm cat
     cholesky_inverse cholesky_solve chunk clamp contiguous conv2d cummax cummin div einsum eq expand eye flatten
@@ -19,10 +19,10 @@ GLAIM: Final = _aten("""
     tanh tensor to topk transpose unbind unsqueeze view where zeros_like
     """) | {"prim::device", "prim::dtype", "prim::is_cuda", "prim::max", "prim::min"}
 
-# What exports of earlier versions used besides; their models can still be loaded.
+# Further operators of exports of earlier versions; their models can still be loaded.
 EARLIER: Final = _aten("dropout dropout_ format") | {"prim::RaiseException"}
 
-# Arithmetic, shapes and layers of other small networks.
+# Operators for arithmetic, shapes and layers of other small networks.
 COMMON: Final = _aten("""
     Bool Float FloatImplicit Int IntImplicit ScalarImplicit __getitem__ __is__ abs all amax amin any avg_pool1d
     batch_norm bitwise_and bitwise_not bitwise_or clamp_max clamp_min clone conv1d copy cos cumprod cumsum detach dim

@@ -2,8 +2,8 @@
 
 Without pruning, a repository with a new version every week grows without end. Pruning deletes the weights of versions
 older than the newest `keep`, including rolled-back versions of that age. The version at which a rollback holds a model
-stays, and the one before it. Each contract is kept with the withdrawn
-versions, so that the `model_version` of an old row still leads to the sensors, data and intervals of its model.
+stays, and the one before it. Each contract is kept with the withdrawn versions, so that the `model_version` of an old
+row still leads to the sensors, data and intervals of its model.
 """
 
 from __future__ import annotations

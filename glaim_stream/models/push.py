@@ -31,7 +31,7 @@ def push(
         source: a repository on this machine.
         target: the repository to copy to; created if absent.
         models: names of the models to push; all if empty.
-        trust: what a version must show.
+        trust: checks that a version must pass.
         say: receives one line per version.
 
     Raises:

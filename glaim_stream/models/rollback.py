@@ -38,7 +38,7 @@ def rollback(
         name: name of the model.
         to: the version that becomes the newest again; None: the one before the newest.
         dry_run: change nothing.
-        trust: what the version that becomes the newest must show.
+        trust: checks that the restored version must pass.
         say: receives one line per version.
 
     Returns:

@@ -51,10 +51,10 @@ def open_sealed(
     Args:
         folder: the model's folder.
         model: the model's name.
-        version: its version.
-        trust: what it must show.
-        location: what a message calls the repository.
-        shared: the model's folder with the files that all versions share, where that is another one: the repository
+        version: number of the version.
+        trust: checks that the version must pass.
+        location: name of the repository in messages.
+        shared: the model's folder with the files that all versions share, if it is another one: that of the repository
             that the version is about to join.
 
     Returns:
@@ -80,7 +80,7 @@ def read_sealed_contract(directory: Path, version: str, trust: Trust) -> Contrac
     Args:
         directory: the model's folder.
         version: the folder of the version; empty for the contract of the newest one.
-        trust: what the version must show.
+        trust: checks that the version must pass.
 
     Raises:
         ContractError: the contract cannot be read, or does not match.
@@ -113,7 +113,7 @@ def require_operators(folder: Folder, model: str, version: int, trust: Trust) ->
 
 
 def lacking(folder: Folder, version: int, trust: Trust) -> str:
-    """What a version must show and does not have: `manifest`, `signature` or nothing."""
+    """Name of the required file that a version lacks: `manifest`, `signature` or nothing."""
     demanded = {MANIFEST_FILE: trust.require_manifest or trust.key is not None, SIGNATURE_FILE: trust.key is not None}
     for name, needed in demanded.items():
         if needed and folder.read(f"{version}/{name}", MAX_MANIFEST_BYTES) is None:
@@ -134,7 +134,7 @@ def seal(model_folder: Path, version: int, *, shared: Path | None = None) -> Man
 
     Args:
         model_folder: the folder of the model, which has the model's name.
-        version: the version.
+        version: number of the version.
         shared: the model's folder with the shared files, as in `open_sealed`.
 
     Raises:

@@ -49,7 +49,7 @@ class Contracts(Mapping[str, Contract]):
         Args:
             at_start: contracts by model name.
             repository: folder with the contracts of further versions; None: all versions share the first one.
-            trust: what a version must show.
+            trust: checks that a version must pass.
             now_s: monotonic clock, seconds.
         """
         self._trust = trust or Trust()
@@ -60,7 +60,7 @@ class Contracts(Mapping[str, Contract]):
         self._rejected: dict[tuple[str, str], str] = {}
         self._attempted_s: dict[tuple[str, str], float] = {}
         self._reading = {name: asyncio.Lock() for name in self._at_start}
-        self._unusable: dict[tuple[str, str], tuple[str, float]] = {}  # outcome, and when the version answered last
+        self._unusable: dict[tuple[str, str], tuple[str, float]] = {}  # outcome, and time of the version's last answer
 
     def __getitem__(self, model: str) -> Contract:
         return self._at_start[model]

@@ -25,7 +25,7 @@ from glaim_stream.core.errors import ModelError, listed
 from glaim_stream.models.operators import ALLOWED
 
 _MAX_TEXT_BYTES = 16 * 1024**2  # code and pickles unpacked; those of a GLAIM have 0.1 MB
-_PARSES = 5  # two threads meet rarely, and five times in a row never
+_PARSES = 5  # attempts; two threads meet rarely, and five times in a row never
 _ENTRIES = re.compile(
     r"(data\.pkl|constants\.pkl|version|byteorder|\.data/(version|serialization_id)|\.format_version|"
     r"\.storage_alignment|(data|constants)/[0-9]+|code/[A-Za-z0-9_/]+\.py(\.debug_pkl)?)"
@@ -39,7 +39,7 @@ _SYNTAX = (
     ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.UnaryOp, ast.USub, ast.Load, ast.Store,
 )  # fmt: skip
 _FUNCTIONS = frozenset({"annotate", "unchecked_cast", "uninitialized", "range", "getattr", "int", "float", "bool"})
-_METHODS = frozenset({"forward", "__len__"})  # of any value: no operator has these names
+_METHODS = frozenset({"forward", "__len__"})  # methods of any value; no operator has these names
 _CLASSES = re.compile(
     r"__torch__(?!\.torch\.classes\b)[A-Za-z0-9_.]* [A-Za-z0-9_]+|collections OrderedDict|"
     r"torch (Float|Double|Half|BFloat16|Long|Int|Short|Char|Byte|Bool)Storage|torch\._utils _rebuild_tensor_v2|"
@@ -163,7 +163,7 @@ class _Code:
     def __init__(self, name: str, tree: ast.Module) -> None:
         self._name, self._tree = name, tree
         self._called: set[int] = set()  # ids of the nodes in the place of a function
-        self._functions = {  # the names that functions of the archive are given
+        self._functions = {  # names that functions of the archive are given
             part.id
             for node in ast.walk(tree)
             if isinstance(node, ast.Assign) and _dotted(node.value)[:1] == ["__torch__"]

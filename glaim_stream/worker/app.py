@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 _BUFFERED_BATCHES = 4  # events in the agent's buffer; here an event is a whole batch
 VERSION_CHECK_INTERVAL_S = 10.0  # one small call for each model, and one inference for each version out of service
-_STAYS_PER_POLL_INTERVAL = 10  # how often a paused worker reports to the group before it would be given up
+_STAYS_PER_POLL_INTERVAL = 10  # reports of a paused worker to its group in the time after which it would be given up
 
 
 class WorkerApp(faust.App):
@@ -77,9 +77,9 @@ def create_app(
     """Build the worker.
 
     Args:
-        settings: of the worker.
+        settings: the worker's settings.
         health: records the worker's state for the health pages; None where there are no pages.
-        catalogue: the settings' one, where it has been read already.
+        catalogue: the catalogue of the settings, if it has been read already.
         page: shows the worker; None where there is no page.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Which groups of a partition are dark now, for `glaim_dark_groups`.
+"""The dark groups of a partition, for `glaim_dark_groups`.
 
 The windows forget a group after a window of silence, and an alert must not end because of that. So a group counts until
 it returns, at most for 7 days: one that is taken out of operation would count for ever. A restart or a rebalance
@@ -29,7 +29,7 @@ class DarkGroups:
         self._since_ms: dict[Key, int] = {}
 
     def restart(self, dark: Iterable[tuple[int, int]], now_ms: int) -> None:
-        """Take over windows: `dark` has index of the model and group code of their dark groups."""
+        """Take over windows: `dark` holds the model index and group code of each of their dark groups."""
         self._since_ms = {(model, self._names[code]): now_ms for model, code in dark}
 
     def update(self, outages: Iterable[Outage], now_ms: int) -> None:

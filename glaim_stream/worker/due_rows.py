@@ -1,4 +1,4 @@
-"""Whether rows that are due come out: counted when the broker has acknowledged their batch, and while it has not."""
+"""Counts due rows when the broker has acknowledged their batch, and shows those that are overdue until then."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class DueRows:
         self._label = str(partition)
         self._overdue_ms = max(target_s, LEAST_OVERDUE_S) * 1000
         self._waiting: deque[tuple[int, int]] = deque()  # (applied at, due rows) of each batch or slice, oldest first
-        self._finished = 0  # the oldest of these, whose output is made and not acknowledged
+        self._finished = 0  # number of the oldest entries whose output is made but not acknowledged
 
     def applied(self, rows: int, now_ms: int) -> None:
-        """Take note of a batch or slice that was applied, and of how many rows are due with it."""
+        """Record that a batch or slice was applied, and how many rows are due with it."""
         self._waiting.append((now_ms, rows))
 
     def finished(self) -> None:
-        """Take note that the output of the oldest batch or slice without one is made."""
+        """Record that the output of the oldest batch or slice without one is made."""
         self._finished += 1
 
     def published(self, outputs: Sequence[Output]) -> None:
@@ -45,13 +45,13 @@ class DueRows:
             metrics.due_rows.labels("published").inc(output.due_rows - missing)
 
     def clear(self) -> None:
-        """Forget what waits: it is dropped, and due again where it is applied again."""
+        """Forget waiting rows: their batches are dropped, and the rows are due again when these are applied again."""
         self._waiting.clear()
         self._finished = 0
         metrics.overdue_rows.labels(self._label).set(0)
 
     def overdue_since_ms(self, now_ms: int) -> float:
-        """The time before which what was due, and is not acknowledged, is overdue."""
+        """The time before which due rows that are not acknowledged are overdue."""
         return now_ms - self._overdue_ms
 
     def show_overdue(self, now_ms: int, owed: int) -> None:

@@ -1,4 +1,4 @@
-"""The gauge of certificates' ends, which is read from the files at each scrape."""
+"""The gauge of certificate expiry, read from the files at each scrape."""
 
 from __future__ import annotations
 

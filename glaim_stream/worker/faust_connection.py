@@ -72,7 +72,7 @@ def group_options(settings: Settings) -> dict[str, Any]:
 
 
 def faust_send(app: Any, settings: Settings) -> Send:
-    """Send through the producer of a Faust app; a partition of a number that its topic lacks is added to it."""
+    """Send through the producer of a Faust app; a partition that its topic lacks is added first."""
 
     async def send(
         topic: str, key: bytes | None, value: bytes | None, partition: int | None, headers: Headers

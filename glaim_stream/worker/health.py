@@ -1,4 +1,4 @@
-"""Whether a worker has started, is ready and is live, and why not. Pure bookkeeping, with an injected clock.
+"""The states started, ready and live of a worker, with reasons. Pure bookkeeping, with an injected clock.
 
     started   the topics exist, the worker is a member of the consumer group, and the first rung has answered a window
               of each model. Latched: each condition stays true once it was.
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-SILENCE_S = 60.0  # of the event loop; less restarts a stuck worker sooner, but also one that is only busy
+SILENCE_S = 60.0  # longest silence of the loop; less restarts a stuck worker sooner, but also one that is only busy
 
 
 class PartitionState(StrEnum):
@@ -63,8 +63,8 @@ class Health:
         self._waits_for: str | None = "Kafka has not confirmed yet that the topics exist"
         self._joined = False
         self._unanswered: dict[str, str] = {}  # reason by model
-        self._loop_s: float | None = None  # when it last ran; None: it has not started
-        self._agent_s: float | None = None  # when it was last seen at work; None: Faust has not started it
+        self._loop_s: float | None = None  # time of its last run; None: it has not started
+        self._agent_s: float | None = None  # time at which it was last seen at work; None: Faust has not started it
         self._ending = False
         self._crash: str | None = None
         self._partitions: Callable[[], Mapping[int, PartitionState]] = dict
@@ -74,7 +74,7 @@ class Health:
         self._waits_for = None
 
     def waits_for(self, why: str) -> None:
-        """Record what keeps the worker from starting: a contract, the broker, a topic, a right."""
+        """Record the reason why the worker cannot start yet: a contract, the broker, a topic or a right is missing."""
         self._waits_for = why
 
     def joined(self) -> None:

@@ -26,8 +26,8 @@ from glaim_stream.worker.pages_tls import PagesTls
 log = logging.getLogger(__name__)
 
 PREFIX = "/health"
-_ADMITTED = "glaim.admitted"  # in the environment of a request: whether its client may read the metrics
-_PATIENCE_S = 10.0  # for a client that connects and sends nothing
+_ADMITTED = "glaim.admitted"  # key in the environment of a request: whether its client may read the metrics
+_PATIENCE_S = 10.0  # timeout of a client that connects and sends nothing
 
 StartResponse = Callable[[str, list[tuple[str, str]]], object]
 Page = Callable[[], tuple[bool, dict[str, Any]]]
@@ -73,9 +73,9 @@ def serve_pages(health: Health, host: str, port: int, tls: WatchedTls | None = N
     """Serve the pages until the process ends; return the port, which is a free one for port 0.
 
     Args:
-        health: what the pages show.
+        health: the state that the pages show.
         host: address to listen on.
-        port: to listen on.
+        port: port to listen on.
         tls: certificate, key, and authorities of the scrapers if they must show a certificate; None: HTTP.
 
     Raises:

@@ -32,11 +32,11 @@ def watch(
     """Hook into an app that has not started.
 
     Args:
-        app: the worker's.
+        app: the worker's Faust app.
         health: receives the reports.
-        workers: by partition; changes as partitions are assigned.
-        first_rung: of the ladder; None when it uses no model and so needs no first answer.
-        contracts: of the models whose first answers are required.
+        workers: workers by partition; the mapping changes as partitions are assigned.
+        first_rung: first rung of the ladder; None if it uses no model and so needs no first answer.
+        contracts: contracts of the models whose first answers are required.
     """
     assigned: frozenset[TP] = frozenset()
     idle: set[TP] = set()  # assigned partitions that hold nothing beyond the group's position

@@ -1,4 +1,4 @@
-"""The gauge of holds: since when a model takes no new version, because a version of it was rolled back."""
+"""The gauge of holds: the time since which a model takes no new version, because one was rolled back."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def watch_holds(repository: Path, models: Sequence[str], *, interval_s: fl
 
 
 def _holds(repository: Path, models: Sequence[str]) -> dict[str, float]:
-    """Since when each model is held, seconds since the epoch; a hold that cannot be read holds too."""
+    """Start of each model's hold, seconds since the epoch; a hold that cannot be read counts too."""
     repository = repository.absolute()
     store = open_store(str(repository))
     since_s = {}

@@ -1,4 +1,4 @@
-"""Metrics of the ladder: what its callbacks count."""
+"""Metrics of the ladder, counted in its callbacks."""
 
 from __future__ import annotations
 

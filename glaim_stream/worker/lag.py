@@ -1,4 +1,4 @@
-"""Consumer lag: the end offsets of the partitions, read from the broker, minus what is answered.
+"""Consumer lag: the end offsets of the partitions, read from the broker, minus the answered offsets.
 
 The driver's own high watermark is not enough: it moves with a fetch, and a paused partition, whose lag matters most, is
 not fetched. One request every few seconds costs little beside the polls.
@@ -32,7 +32,7 @@ async def watch_lag(
     While the broker does not answer, they keep their last values.
 
     Args:
-        settings: where the broker is.
+        settings: the worker's settings, which name the broker.
         answered: returns, for every assigned partition, the offset before which everything is answered, or None while
             nothing of it was delivered: then the consumer group's commit is used.
         interval_s: seconds between two updates.

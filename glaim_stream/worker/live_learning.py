@@ -28,12 +28,12 @@ from glaim_stream.models import can_write, form_folder
 log = logging.getLogger(__name__)
 
 CHECK_INTERVAL_S = 5.0
-FIRST_WINDOWS = 2  # the fit needs so many
+FIRST_WINDOWS = 2  # windows that the first fit needs
 LAST_DOUBLING = 16  # windows; with more rows a form is learned every hour
 HOUR_S = 3600.0
-_RETRY_S = 60.0  # after a failure; twice as long after each further one, up to an hour
+_RETRY_S = 60.0  # pause after a failure; it doubles with each further one, up to an hour
 
-# Bounds of one learning. With 12,000 windows of 8 sensors 40 s of a core and 1.1 GB.
+# Limits of one run. 12,000 windows of 8 sensors take 40 s of a core and 1.1 GB.
 _DEADLINE_S = 900.0
 _MEMORY_BYTES = 2 << 30
 _NEWEST_RECORDS = 3_000_000
@@ -44,7 +44,7 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 
 @dataclass
 class Schedule:
-    """When a model is learned next: by event time while it has few rows, then by the hour.
+    """The schedule of one model's learning: by event time while it has few rows, then by the hour.
 
     Attributes:
         due_ms: event time from which the stream has twice the rows of the last learning; None: learned every hour.
@@ -85,8 +85,8 @@ async def learn_live(settings: Settings, catalogue: Catalogue, newest_ms: Callab
     """Learn the models of the catalogue that ask for it, one at a time, until cancelled.
 
     Args:
-        settings: of the worker.
-        catalogue: its models.
+        settings: the worker's settings.
+        catalogue: the models.
         newest_ms: returns the newest event time of the worker's partitions; None while there is none.
     """
     # Chosen once, as the imputer does, because a form may appear in a repository that cannot be written.
@@ -140,7 +140,7 @@ async def _outcome(settings: Settings, model: Model, folder: Path) -> dict[str, 
     """
     command = ["learn", "--json", "--while-open", "--model", model.name]
     command += [f"--newest={_NEWEST_RECORDS}", f"--most={_MOST_READINGS}"]
-    if settings.scored:  # recent errors decide how much of it is used
+    if settings.scored:  # recent errors decide the share of it that is used
         command.append("--untried")
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "glaim_stream", *command,
@@ -164,7 +164,7 @@ async def _outcome(settings: Settings, model: Model, folder: Path) -> dict[str, 
 
 
 def _restrain(pid: int) -> None:
-    """Give way to the worker: the processor last, memory up to a limit, and the first to be ended where it is short."""
+    """Make the process yield to the worker: lowest priority, limited memory, first to be killed where it is short."""
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, pid, _LOWEST_PRIORITY)
         if sys.platform == "linux":

@@ -1,4 +1,4 @@
-"""Logging of a running worker: its level, and what the libraries below it may write."""
+"""Logging of a running worker: its level, and the level of the libraries below it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from glaim_stream.core.settings import Settings
 from glaim_stream.kafka import commit_interval_s
 from glaim_stream.worker.log_limit import LogLimit
 
-# What these log at info describes their insides: services that start and stop, and the assignment step by step.
+# At info these log their internals: services that start and stop, and the assignment step by step.
 _INNER = ("aiokafka", "faust", "kafka", "mode")
 _DUMP, _WAITING = "Agent tracebacks:", "wait_empty: Waiting for tasks"
 
@@ -33,27 +33,27 @@ def prepare_logging(level: str) -> None:
 
 
 def quieten_libraries(level: str) -> None:
-    """Let Faust and the Kafka clients log warnings and worse alone, unless the level is debug."""
+    """Make Faust and the Kafka clients log only warnings and worse, unless the level is debug."""
     for name in _INNER:
         logging.getLogger(name).setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
 
 
 def services_as_libraries(record: logging.LogRecord) -> bool:
-    """Whether to log a line: what Faust's services report is subject to the level of the libraries.
+    """Whether to log a line: lines of Faust's services are subject to the level of the libraries.
 
-    A service logs under the module of its class, which is ours where the class is, so the logger does not tell.
+    A service logs under the module of its class, which may be one of ours, so the logger's name does not tell.
     """
     return not str(record.msg).startswith("[^") or logging.getLogger("mode").isEnabledFor(record.levelno)
 
 
 def opening_lines(settings: Settings, catalogue: Catalogue, port: int, page: str | None = None) -> list[str]:
-    """The lines with which a worker's log begins: what it is, reads, writes, fills with, and where to look.
+    """The opening lines of a worker's log: its version, topics and imputers, and where to look.
 
     Args:
-        settings: of the worker.
-        catalogue: its models.
-        port: of the pages.
-        page: address of the page that shows the groups, None where there is none.
+        settings: the worker's settings.
+        catalogue: the models.
+        port: port of the health pages.
+        page: address of the page that shows the groups; None without one.
     """
     models = listed([f"{model.name} ({len(model.sensors)} sensors)" for model in catalogue.models])
     used = {

@@ -1,7 +1,7 @@
 """Finds offsets of the input that vanished before they were answered: a metric, a log line, and an event.
 
 The driver goes on with the oldest record when its offset is gone. Each batch that does not begin where it should is
-therefore held against the start of the log, and so are commits of partitions that deliver nothing.
+therefore compared with the start of the log, and so are commits of partitions that deliver nothing.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Gaps:
         """Compare a batch with offsets `[first_offset, next_offset)`; it may be one that was delivered before.
 
         Args:
-            partition: of the input.
-            first_offset: of the batch.
-            next_offset: after the batch.
-            committed: by the group when the partition was assigned; None where nothing was.
+            partition: number of the input partition.
+            first_offset: first offset of the batch.
+            next_offset: offset after the batch.
+            committed: commit of the group when the partition was assigned; None without one.
         """
         delivered_to = self._delivered_to.get(partition)
         self._delivered_to[partition] = next_offset
@@ -66,7 +66,7 @@ class LostOffsets:
 
     def __init__(self, settings: Settings, send: Send) -> None:
         self._settings, self._send = settings, send
-        self._removed_until: dict[int, int] = {}  # by partition: reported up to here
+        self._removed_until: dict[int, int] = {}  # end of the reported range by partition
         self._truncated: set[tuple[int, int]] = set()  # partitions and commits that were reported
 
     async def watch(
@@ -79,7 +79,7 @@ class LostOffsets:
         """Judge gaps as they come, and every few seconds the commits of partitions without a delivery, until cancelled.
 
         Args:
-            gaps: of the consumer.
+            gaps: gaps that the consumer found.
             answered: returns, for every assigned partition, the offset before which everything is answered, or None
                 while nothing of it was delivered.
             interval_s: seconds between two looks at the commits.
@@ -99,7 +99,7 @@ class LostOffsets:
                     else:
                         await self._judge_idle(consumer, answered())
                     pauses = pauses_s()
-            except Exception as error:  # a gap that is not judged stays, and is judged when the broker is back
+            except Exception as error:  # the gap stays, and is judged when the broker is back
                 log.warning("cannot tell whether input was lost, trying again: %r", error)
             finally:
                 await consumer.stop()

@@ -39,8 +39,8 @@ def create_series(
         catalogue: the models and sensors that become labels.
         contracts: contracts by model name; `glaim_model_info` shows their versions.
         rungs: names of the ladder's imputers that may be unavailable.
-        scored: whether probe windows are imputed, which measures live accuracy.
-        quality: whether live accuracy is published as records too.
+        scored: True if probe windows are imputed to measure live accuracy.
+        quality: True if live accuracy is also published as records.
         networks: names of the models that a network serves.
     """
     metrics.build_info.labels(_program_version()).set(1)

@@ -1,4 +1,4 @@
-"""Where the output of a partition goes, and what is said about its input at the same time."""
+"""The output side of a partition: publishes the output and commits the input that it answers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Outlet(Protocol):
         """Become the only publisher of the partition.
 
         Args:
-            first_offset: of the batch at hand.
-            seeks: how often the position had been moved before the poll that gave it.
+            first_offset: first offset of the batch at hand.
+            seeks: number of times the position had been moved before the poll that gave the batch.
 
         Returns:
             The offset from which the partition continues, and the lowest `seeks` of the batches that count: those
@@ -47,7 +47,7 @@ class Outlet(Protocol):
 
 
 class AtLeastOnce:
-    """Output that is acknowledged before its offsets may be committed, by the consumer."""
+    """At-least-once output: the consumer may commit offsets once their output is acknowledged."""
 
     exactly_once = False
 
@@ -76,7 +76,7 @@ class ExactlyOnce:
         """Prepare.
 
         Args:
-            publisher: of this partition alone.
+            publisher: publisher of this partition alone.
             continue_from: moves the consumer to an offset before its next poll, and returns the number that batches
                 carry from then on.
         """

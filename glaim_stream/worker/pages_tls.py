@@ -1,4 +1,4 @@
-"""TLS of the metrics port: handshakes with the newest certificate, and who may scrape."""
+"""TLS of the metrics port: handshakes with the newest certificate, and admission of scrapers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from glaim_stream.core.tls import WatchedTls
 
 log = logging.getLogger(__name__)
 
-_QUIET_S = 600.0  # between two warnings with the same reason: probes and scrapes repeat every few seconds
+_QUIET_S = 600.0  # pause between two warnings with the same reason: probes and scrapes repeat every few seconds
 
 
 class PagesTls:
@@ -20,7 +20,7 @@ class PagesTls:
     def __init__(self, watched: WatchedTls) -> None:
         """Follow these files. With authorities, scrapers must show a certificate of one of them."""
         self._watched = watched
-        self._warned_s: dict[str, float] = {}  # when each reason was logged last
+        self._warned_s: dict[str, float] = {}  # time of each reason's last log line
 
     def shake_hands(self, plain: socket.socket, client: object) -> ssl.SSLSocket | None:
         """Take over a connection; None if the handshake fails, after which the connection is closed.
@@ -43,7 +43,7 @@ class PagesTls:
         except ssl.SSLError as error:
             reason = error.reason or str(error)
             self._warn(reason, f"metrics port: the TLS handshake with {client} failed: {reason}")
-        except OSError:  # it said nothing, or is gone
+        except OSError:  # the client sent nothing, or is gone
             return None
         return None
 

@@ -1,9 +1,9 @@
 """The live work on one partition: batches in, output acknowledged, then the batch answered. Knows no Kafka client.
 
-One task applies each batch to the windows, in order; a second one waits for the imputer,
-publishes in the same order and answers. So several batches wait for the model at a time, and no batch is answered
-before the broker has acknowledged everything that it caused. When the partition may belong to another worker, all
-tasks drop what they hold and begin again from the last commit.
+One task applies each batch to the windows, in order; a second one waits for the imputer, publishes in the same order
+and answers. So several batches wait for the model at a time, and no batch is answered before the broker has
+acknowledged everything that it caused. When the partition may belong to another worker, all tasks drop what they hold
+and begin again from the last commit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from glaim_stream.worker.unpublished import Unpublished, UnpublishedQueue, Work
 log = logging.getLogger(__name__)
 
 IDLE_CHECK_S = 1.0
-HOLES_CHECK_S = 15.0  # between counts: 27 ms for 10,000 groups of 8 sensors, 0.2 % of a core
+HOLES_CHECK_S = 15.0  # pause between counts; one takes 27 ms for 10,000 groups of 8 sensors, 0.2 % of a core
 _CANCEL_AGAIN_S = 1.0
 
 
@@ -74,24 +74,24 @@ class PartitionWorker:
 
         Args:
             topic: the input topic.
-            partition: its number.
+            partition: number of the input partition.
             pipeline: shared with the other partitions.
             outlet: publishes output and dead letters.
             rebuilder: reads the input topic again.
             batches_in_flight: most batches that wait between the two tasks.
-            timeliness_target_s: within how many seconds of its record a row counts as in time.
+            timeliness_target_s: longest time from a record to its row that counts as in time, seconds.
             on_crash: called with an error that ended a task; the worker must not carry on after it.
-            confirm: whether a broker says that the partition is still ours; None when no broker answers. The wall
-                clock closes no step without it.
-            now_ms: wall time without its jumps, epoch milliseconds.
-            on_published: called with outputs that the broker has acknowledged; it must only take note of them.
+            confirm: asks a broker whether the partition is still ours; returns None when no broker answers. Without a
+                confirmation the wall clock closes no step.
+            now_ms: wall clock without jumps, epoch milliseconds.
+            on_published: called with outputs that the broker has acknowledged; it must only record them.
             quality: deletes old records of live accuracy; None where none are published.
         """
         self._on_published, self._quality = on_published, quality
         self._topic, self._partition = topic, partition
         self._pipeline, self._outlet, self._confirm = pipeline, outlet, confirm
         self._now_ms = now_ms
-        self._own_commit: Commit | None = None  # the newest one made for the windows at hand
+        self._own_commit: Commit | None = None  # the newest commit made for the current windows
         self._timeliness = Timeliness(timeliness_target_s)
         self._due = DueRows(partition, timeliness_target_s)
         self._dark = DarkGroups(pipeline.index.names)
@@ -113,12 +113,12 @@ class PartitionWorker:
 
     @property
     def engine(self) -> PartitionEngine:
-        """Its windows and scores, to be read in the event loop alone."""
+        """The engine with windows and scores; read it only in the event loop."""
         return self._engine
 
     @property
     def rebuilding(self) -> bool:
-        """Whether the windows are not complete: before the first batch, and while they are rebuilt."""
+        """Whether the windows are incomplete: before the first batch, and while they are rebuilt."""
         return self._engine.restoring
 
     @property
@@ -128,7 +128,7 @@ class PartitionWorker:
         return None if windows is None or windows.clock.newest_event_ms == NEVER_MS else windows.clock.newest_event_ms
 
     async def submit(self, work: Work) -> None:
-        """Hand over a batch; waits while too many are in flight, which is the back-pressure."""
+        """Hand over a batch; wait while too many are in flight (back-pressure)."""
         self._outstanding.add(work)
         await self._incoming.put(work)
 
@@ -231,7 +231,7 @@ class PartitionWorker:
         """Return the records of a batch that are to be applied; forget the windows when they belong elsewhere.
 
         At least once, a batch that was delivered before is applied again, to rebuilt windows. Exactly once, its output
-        is in flight, because a commit of another worker would have ended it: what was applied is left out.
+        is in flight, because a commit of another worker would have ended it: records already applied are left out.
         """
         if not self._outlet.exactly_once:
             if self._has_moved(work.delivery):
@@ -253,7 +253,7 @@ class PartitionWorker:
         return self._own_commit
 
     def _drop_windows(self) -> None:
-        """Forget windows that belong elsewhere in the topic; what the last commit says counts from here on."""
+        """Forget windows that belong elsewhere in the topic; from here on the last commit counts."""
         self._engine.drop_windows()
         self._own_commit = None
 
@@ -294,7 +294,7 @@ class PartitionWorker:
         await self._put(Unpublished(pending, None, None, more=True))
 
     async def _put(self, applied: Unpublished) -> None:
-        """Hand over what was applied; wait while too much is."""
+        """Hand over an applied batch or slice; wait while too many are in flight."""
         assert applied.pending is not None
         self._due.applied(applied.pending.applied.due_rows, self._now_ms())
         await self._applied.put(applied)
@@ -352,7 +352,7 @@ class PartitionWorker:
                 metrics.faulty_sensors.labels(label, detector).set(faulty[detector])
 
     def _count_rows(self, together: Sequence[Unpublished], outputs: Sequence[Output]) -> None:
-        """Count published rows as in time or late. Those that the wall clock closed have no record to be late after."""
+        """Count published rows as in time or late. Rows closed by the wall clock have no record to be late after."""
         works = [applied.work for applied in together if applied.work is not None]
         if not works and not any(applied.more for applied in together):
             return

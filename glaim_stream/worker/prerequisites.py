@@ -1,6 +1,6 @@
-"""What a worker waits for before it starts: contracts of its models, and a broker with topics and rights.
+"""Prerequisites of a worker's start: contracts of its models, and a broker with topics and rights.
 
-Ending would be a loop of restarts whose pauses grow, and whose log is gone with each of them.
+The worker waits for them. If it exited, the pauses between restarts would grow, and each restart would lose the log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def wait_for_contracts(settings: Settings, catalogue: Catalogue, health: Health)
 
 
 def wait_for_broker(settings: Settings, health: Health) -> None:
-    """See to topics, rights and transactions, again and again until the broker has what the worker needs.
+    """Create topics and check rights and transactions; retry until the broker has what the worker needs.
 
     Raises:
         SettingsError: waiting would not help.
@@ -46,6 +46,6 @@ def _missing_at_broker(settings: Settings) -> str | None:
         require_transactions(settings)
     except BrokerUnready as error:
         return str(error)
-    except KafkaError as error:  # it has ended meanwhile
+    except KafkaError as error:  # the broker has stopped meanwhile
         return f"Kafka at {settings.kafka}: {error!r}"
     return None

@@ -1,4 +1,4 @@
-"""Deletes from the quality topic what should be gone; what an earlier worker left is read once, beside the work."""
+"""Deletes outdated records from the quality topic; those of an earlier worker are read once, in the background."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class QualityKeys:
         return replace(output, quality=[*output.quality, *self._kept.published(output.quality)])
 
     async def restart(self) -> None:
-        """Forget everything: what was to be published may not have been, and the partition may have moved."""
+        """Forget everything: pending output may not have been published, and the partition may have moved."""
         await self.close()
         self._kept, self._task = self._new(), None
 

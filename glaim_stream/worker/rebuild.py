@@ -39,7 +39,7 @@ class KafkaRebuilder(Rebuilder):
         self._span_ms = history_ms(catalogue, scored=settings.remembers, quality=settings.quality)
 
     async def rebuild(self, topic: str, partition: int, next_offset: int, apply: Apply, recall: Recall) -> None:
-        """Pass to `apply` every record from the one that the last commit needs up to, and without, `next_offset`.
+        """Pass to `apply` the records below `next_offset`, from the first one that the last commit needs.
 
         Without a commit, start with the oldest record. Before that, pass the commit to `recall`.
         """
@@ -50,7 +50,7 @@ class KafkaRebuilder(Rebuilder):
         commit = await read_commit(self._settings, tp)
         if commit is not None:
             known = commit_from_metadata(commit.offset, commit.metadata)
-            # What was published beyond the records that are rebuilt is not repeated.
+            # Output published beyond the rebuilt records is not repeated.
             recall(known if commit.offset <= next_offset else replace(known, clock=()))
         read_every_record(self._settings.budget.unpacked_bytes)
         consumer = AIOKafkaConsumer(**consumer_options(self._settings), auto_offset_reset="earliest")
@@ -88,7 +88,7 @@ class KafkaRebuilder(Rebuilder):
         return max(needed, oldest)
 
     async def _by_time(self, consumer: AIOKafkaConsumer, tp: TopicPartition, next_offset: int) -> int:
-        """Return the first offset of the record time that the windows span, for a commit by another tool."""
+        """Return the first offset within the time that the windows span; used for a commit by another tool."""
         log.warning("%s-%d: the last commit does not say what the windows need; going back by the records' time", *tp)
         newest_ms = await _record_time_ms(consumer, tp, next_offset - 1)
         if newest_ms is None:

@@ -25,12 +25,12 @@ Recall = Callable[[Commit], None]
 
 
 class Rebuilder(Protocol):
-    """Reads the input topic again, from what the last commit needs up to `next_offset`."""
+    """A reader of the input topic, from the first offset that the last commit needs up to `next_offset`."""
 
     async def rebuild(self, topic: str, partition: int, next_offset: int, apply: Apply, recall: Recall) -> None:
-        """Pass to `apply`, in order, the records below `next_offset` that the windows there are made of.
+        """Pass to `apply`, in order, the records below `next_offset` that make up the windows there.
 
-        Before that, pass the last commit to `recall`: it says what the wall clock has decided.
+        Before that, pass the last commit to `recall`: it holds the decisions of the wall clock.
         """
         ...
 
@@ -40,7 +40,7 @@ class CannotApply(Exception):
 
 
 class Rebuild:
-    """Windows in the making. A rebuilder passes the records that it reads to `apply`."""
+    """Windows that are being rebuilt. A rebuilder passes the records that it reads to `apply`."""
 
     def __init__(self, pipeline: Pipeline, now_ms: Callable[[], int], *, isolate: bool) -> None:
         """Start with empty windows.
@@ -55,8 +55,8 @@ class Rebuild:
         self._windows = pipeline.windows()
         self._windows.rebuilding = True
         self._isolation = Isolation(pipeline, self._windows) if isolate else None
-        self._clock: deque[ClockClose] = deque()  # to be repeated, oldest first
-        self._probes: list[Probes] = []  # of the newest `error_steps`, whose errors the scores remember
+        self._clock: deque[ClockClose] = deque()  # closes to repeat, oldest first
+        self._probes: list[Probes] = []  # probes of the newest `error_steps`, whose errors the scores remember
 
     def recall(self, commit: Commit) -> None:
         """Judge the records' times as before this commit, and repeat between them what the wall clock published."""
@@ -132,11 +132,11 @@ class TopicRestore(Restore):
 
         Args:
             pipeline: applies the records.
-            rebuilder: reads them.
+            rebuilder: reads the records.
             topic: the input topic.
-            partition: its number.
+            partition: number of the input partition.
             now_ms: wall time, epoch milliseconds.
-            own_commit: the newest commit that this worker has made for what is restored, which may be in flight; None:
+            own_commit: returns the newest commit that this worker has made for these windows, possibly in flight; None:
                 the last one that the broker has counts.
         """
         self._pipeline, self._rebuilder = pipeline, rebuilder

@@ -26,7 +26,7 @@ from glaim_stream.worker.unanswered import unanswered
 
 log = logging.getLogger(__name__)
 
-STOP_GRACE_S = 55.0  # after a signal or a failure; supervisors wait 5 s longer, so that the end is logged
+STOP_GRACE_S = 55.0  # limit after a signal or a failure; supervisors wait 5 s longer, so that the end is logged
 LOOP_SILENCE_S = SILENCE_S
 _app: faust.App | None = None
 
@@ -51,7 +51,7 @@ def run_worker(settings: Settings) -> None:
 
 
 class WatchedWorker(faust.Worker):
-    """Faust's worker, whose stop takes a limited time."""
+    """Faust's worker with a time limit on its stop."""
 
     def __init__(
         self, watch: StopWatch, level: str, opening: Sequence[str], warnings: Sequence[str], *args: Any, **kwargs: Any

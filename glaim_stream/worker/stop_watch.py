@@ -42,16 +42,16 @@ class StopWatch:
         """Prepare; `start` begins.
 
         Args:
-            grace_s: how long a stop may take, seconds.
-            unanswered: what a stop would leave unanswered, a sentence for the log.
+            grace_s: longest duration of a stop, seconds.
+            unanswered: returns a sentence for the log on the work that a stop would leave unanswered.
             end: ends the process with an exit status, without any clean-up that could wait.
         """
         self.grace_s, self._unanswered, self._end_process = grace_s, unanswered, end
         self._signals, self._written = socket.socketpair()
         self._signals.setblocking(False)
         self._written.setblocking(False)
-        self._pass_on_to: int | None = None  # where the event loop expects the signals; None: nothing runs yet
-        self._handlers: dict[signal.Signals, Any] = {}  # from before the start
+        self._pass_on_to: int | None = None  # descriptor on which the event loop gets signals; None: nothing runs yet
+        self._handlers: dict[signal.Signals, Any] = {}  # handlers from before the start
 
     def start(self) -> None:
         """Receive the signals; called by the main thread.
@@ -64,7 +64,7 @@ class StopWatch:
         threading.Thread(target=self._watch, name="stop-watch", daemon=True).start()
 
     def dismiss(self) -> None:
-        """Leave the signals to who had them: the worker has not started. Called by the main thread."""
+        """Restore the previous signal handlers: the worker has not started. Called by the main thread."""
         signal.set_wakeup_fd(-1)
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
@@ -79,8 +79,8 @@ class StopWatch:
         self._written.send(_STOPPING)
 
     def _watch(self) -> None:
-        end_s: float | None = None  # when to end the process
-        first_s: float | None = None  # when the first signal came
+        end_s: float | None = None  # time at which to end the process
+        first_s: float | None = None  # time of the first signal
         while True:
             left_s = None if end_s is None else max(0.0, end_s - time.monotonic())
             if not select.select([self._signals], [], [], left_s)[0]:

@@ -1,4 +1,4 @@
-"""Whether published rows are in time, counted by row and not by batch: a batch has between one row and a million."""
+"""Counts published rows as in time or late, by row and not by batch: a batch has between one row and a million."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SAMPLE = 100  # records of a batch that are looked at, evenly spaced: the share
 
 
 class Timeliness:
-    """The count of rows in time and late, of one partition."""
+    """The counts of one partition's rows that are in time and late."""
 
     def __init__(self, target_s: float) -> None:
         """Start with no rows.
@@ -19,7 +19,7 @@ class Timeliness:
             target_s: longest time in seconds from a record to its acknowledged rows that is in time.
         """
         self._target_ms = target_s * 1000
-        self._rows = 0  # published for slices of a record whose batch has not ended
+        self._rows = 0  # rows published for slices of a record whose batch has not ended
 
     def add(self, rows: int, stamps_ms: Sequence[int], now_ms: int) -> None:
         """Count the acknowledged rows of some batches.

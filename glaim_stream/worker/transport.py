@@ -36,10 +36,10 @@ from glaim_stream.worker.lost_offsets import Gaps
 log = logging.getLogger(__name__)
 
 _RECENTLY_S = 1.0
-_REFUSED_PAUSE_S, _REFUSED_QUIET_S = 2.0, 10.0  # between two fetches without a right, and two log lines about it
+_REFUSED_PAUSE_S, _REFUSED_QUIET_S = 2.0, 10.0  # pauses: between fetches without a right, between log lines about it
 _NEWER_S = 0.005  # a broker answers a fetch within about 1 ms where it has records
 _RESET_S = 1.0
-_SEEK_SHARE = 0.75  # of Faust's patience with a seek
+_SEEK_SHARE = 0.75  # share of Faust's timeout for a seek
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
@@ -47,7 +47,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Create the thread; Faust passes the arguments."""
-        self._refused_s: dict[str, float] = {}  # when each refusal was logged last
+        self._refused_s: dict[str, float] = {}  # time of each refusal's last log line
         super().__init__(*args, **kwargs)
 
     def stay(self) -> None:
@@ -124,7 +124,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return offsets
 
     async def confirm(self, tp: TP) -> bool | None:
-        """Whether the group's coordinator says, now, that a partition is ours; None when it does not answer."""
+        """Ask the group's coordinator whether a partition is ours now; None when it does not answer."""
         return await self.call_thread(self._confirm, tp)
 
     async def _confirm(self, tp: TP) -> bool | None:
@@ -204,12 +204,12 @@ class Consumer(driver.Consumer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.ledgers: dict[TP, OffsetLedger] = {}
         self.gaps = Gaps()
-        self.commit_metadata: dict[tuple[TP, int], str] = {}  # of pending commits; read by the thread
+        self.commit_metadata: dict[tuple[TP, int], str] = {}  # metadata of pending commits; read by the thread
         self.commits = True  # False: offsets are committed elsewhere, in the transactions that hold their output
-        self._confirmed_s = -_RECENTLY_S  # when a broker was asked that confirmed our membership
+        self._confirmed_s = -_RECENTLY_S  # time of the last request that confirmed our membership
         self._seeks: dict[TP, int] = {}  # offsets to seek to before the next poll
         self._seeks_done: dict[TP, int] = {}  # number of seeks by partition
-        self._read_to: dict[TP, int] = {}  # every record before it is in the ledger
+        self._read_to: dict[TP, int] = {}  # offset by partition before which every record is in the ledger
         super().__init__(*args, **kwargs)
         self._read_offset = NoReadOffsets()
 
@@ -220,7 +220,7 @@ class Consumer(driver.Consumer):
     async def confirm(self, tp: TP, *, recently: bool = False) -> bool | None:
         """See ConsumerThread; `recently`: a confirmation of any partition in the last second is enough.
 
-        None, too, once the consumer stops.
+        Also None once the consumer stops.
         """
         thread = cast(ConsumerThread, self._thread)
         if self.should_stop or thread.thread_loop.is_closed():  # partitions run on while the consumer stops
@@ -237,7 +237,7 @@ class Consumer(driver.Consumer):
         """Move a partition's position before the next poll; return the number that batches carry from then on.
 
         The seek happens between two polls, because one that is under way may still give records of the old position.
-        Nobody may wait for it: no poll comes while the batches before it fill the buffers.
+        Callers must not wait for it: no poll comes while the batches before it fill the buffers.
         """
         self._seeks[tp] = offset
         return self._seeks_done.get(tp, 0) + 1
@@ -245,9 +245,9 @@ class Consumer(driver.Consumer):
     async def perform_seek(self) -> None:
         """Seek to the committed offsets; fail when no broker answers.
 
-        After a rebalance Faust waits broker_request_timeout for it. When that has passed it takes the service for
-        stopped and ends its recovery without a word: the worker would stay in its group, keep its partitions and read
-        nothing. An error ends the worker instead, and its supervisor starts it again.
+        After a rebalance Faust waits broker_request_timeout for it. After that it considers the service stopped and
+        ends its recovery silently: the worker would stay in its group, keep its partitions and read nothing. An error
+        ends the worker instead, and its supervisor starts it again.
         """
         patience_s = self.app.conf.broker_request_timeout * _SEEK_SHARE
         try:
@@ -344,7 +344,7 @@ class Consumer(driver.Consumer):
         )
 
     def ack(self, message: Message) -> bool:
-        """Mark an event as done for Faust; events skipped in a rebalance too, so the ledger is left alone."""
+        """Mark an event as done for Faust. It does so for events skipped in a rebalance too, so the ledger is left alone."""
         if message.acked:
             return False
         message.acked = True

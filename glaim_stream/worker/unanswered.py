@@ -1,4 +1,4 @@
-"""What a worker has been handed and has not answered, as a sentence for the log."""
+"""Batches that a worker has received and not answered, as a sentence for the log."""
 
 from __future__ import annotations
 

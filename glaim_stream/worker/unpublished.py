@@ -1,4 +1,4 @@
-"""What a partition's worker has applied and not published yet, and which of it shares a transaction."""
+"""Applied batches that wait to be published, and the choice of those that share a transaction."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Work:
 class Unpublished:
     """A batch, or a slice of one, that is applied.
 
-    `pending` is None for a batch that was applied before. `work` is what the last slice of a batch answers; steps that
-    the wall clock closed have none. `commit` is what may be committed afterwards; None where a later commit does.
-    `more` says that the batch has further slices.
+    `pending` is None for a batch that was applied before. `work` is the batch that its last slice answers; None for
+    steps that the wall clock closed. `commit` may be committed afterwards; None if a later commit covers it. `more`
+    says that the batch has further slices.
     """
 
     pending: Pending | None
@@ -73,11 +73,11 @@ class UnpublishedQueue:
             output_of: waits for the imputer and makes the output; called in order.
 
         Returns:
-            What is answered afterwards, one slice or whole batches, and the outputs.
+            The slice or the whole batches to answer afterwards, and the outputs.
         """
         outputs: list[Output] = []
         together = [await self._last_slice(output_of, outputs)]
-        while self._transactions and not self._queue.empty():  # what is ready shares a transaction
+        while self._transactions and not self._queue.empty():  # ready batches share a transaction
             following = self._queue.get_nowait()
             if following.more or (following.pending is not None and not following.pending.ready):
                 self._following = following
@@ -91,7 +91,7 @@ class UnpublishedQueue:
     ) -> Unpublished:
         """Return the last slice of the next batch; add the outputs that share a transaction with it to `outputs`.
 
-        Those of a record that could not be applied are left out: the last slice makes its rows again.
+        Outputs of a record that could not be applied are left out: the last slice makes its rows again.
         """
         applied = await self._next()
         complete = 0  # outputs up to the last complete record

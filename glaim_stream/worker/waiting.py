@@ -1,4 +1,4 @@
-"""Retries until what the worker needs is there, and reports what is missing in the meantime."""
+"""Retries until a prerequisite of the worker is met, and reports what is missing in the meantime."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from glaim_stream.worker.health import Health
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
-_REPEAT_S = 60.0  # between two log lines with the same reason
+_REPEAT_S = 60.0  # pause between two log lines with the same reason
 
 
 def wait_until(
@@ -25,8 +25,8 @@ def wait_until(
     """Call a function again and again until nothing is missing.
 
     Args:
-        missing: what is missing, a sentence without its full stop; None when it is there. Its errors are raised.
-        health: shows it meanwhile.
+        missing: returns what is missing, a sentence without its full stop; None if nothing is. Its errors are raised.
+        health: shows the sentence meanwhile.
         sleep: waits for so many seconds.
         now_s: a monotonic clock, seconds.
     """
