@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-MAX_HEADERS = 10_000  # most for one record; each takes 100 bytes of memory, and a record may hold half a million in 1 MB
+MAX_HEADERS = 10_000  # most in a record; each takes 100 bytes of memory, and a record may hold half a million in 1 MB
 
 
 class Damaged(Exception):

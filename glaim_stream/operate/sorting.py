@@ -18,11 +18,11 @@ _BLOCK_ROWS = 4096  # rows of a run that are in memory while it is merged
 _FAN = 16  # runs that are merged at once
 
 Rows = NDArray[np.void]  # structured
-Place = tuple[int, int]  # values of the two columns that rows are sorted by
+Place = tuple[int, int]  # values of the two columns by which rows are sorted
 
 
 class SortedFile:
-    """Rows in a folder, given in any order and read back by two integer columns; equal ones in the order given.
+    """Rows in a folder, added in any order and read back by two integer columns; equal rows keep the order of adding.
 
     Memory holds RUN_ROWS rows while they are added, and 16 blocks of 4096 while they are read, however many there are.
     """
@@ -41,7 +41,7 @@ class SortedFile:
         """Add rows.
 
         Raises:
-            SettingsError: the folder takes no more.
+            SettingsError: the folder takes no more data.
         """
         for start in range(0, len(rows), self._run_rows):
             part = rows[start : start + self._run_rows]
@@ -108,7 +108,7 @@ class _Run:
         self.block: Rows = np.empty(0, dtype)
 
     def fill(self) -> None:
-        """Read the next block, if there is nothing left of the last one."""
+        """Read the next block if nothing is left of the last one."""
         if not len(self.block) and self.more:
             count = min(_BLOCK_ROWS, self._rows - self._done)
             offset = self._done * self._dtype.itemsize
@@ -151,12 +151,12 @@ def merged(runs: Sequence[_Run], by: tuple[str, str]) -> Iterator[Rows]:
 
 
 def place_of(row: Any, by: tuple[str, str]) -> Place:
-    """The values of one row that it is sorted by."""
+    """The values by which a row is sorted."""
     return int(row[by[0]]), int(row[by[1]])
 
 
 def count_below(rows: Rows, place: Place, by: tuple[str, str]) -> int:
-    """How many of sorted rows lie before a place."""
+    """Number of sorted rows that lie before a place."""
     major = rows[by[0]]
     start, stop = np.searchsorted(major, [place[0], place[0] + 1]).tolist()
     within: int = np.searchsorted(rows[by[1]][start:stop], place[1]).item()
@@ -168,7 +168,7 @@ def temporary_folder(parent: Path | None) -> Iterator[Path]:
     """A folder for sorted files, removed at the end.
 
     Args:
-        parent: the folder to make it in; None for the system's.
+        parent: folder in which to make it; None for the system's.
 
     Raises:
         SettingsError: there is no such folder, or it cannot be written.

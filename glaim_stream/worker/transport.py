@@ -344,7 +344,7 @@ class Consumer(driver.Consumer):
         )
 
     def ack(self, message: Message) -> bool:
-        """Mark an event as done for Faust. It does so for events skipped in a rebalance too, so the ledger is left alone."""
+        """Mark an event as done for Faust. Events skipped in a rebalance are marked too, so the ledger is unchanged."""
         if message.acked:
             return False
         message.acked = True

@@ -1,4 +1,4 @@
-"""The readings that a worker takes into its windows, and which steps were closed when each of them came.
+"""The readings that a worker takes into its windows, with the steps that were closed when each of them came.
 
 The worker walks through time with ring buffers. Here the clock is a running maximum.
 """
@@ -19,7 +19,7 @@ from glaim_stream.windows import NEVER_MS
 class Arrivals:
     """Readings in order of arrival; columns of length n beside them."""
 
-    readings: Readings  # without those that became dead letters
+    readings: Readings  # readings without those that became dead letters
     step: Ints
     open_from: Ints  # steps below it were closed when the reading came
     too_late: Bools  # older than the window
@@ -27,7 +27,7 @@ class Arrivals:
     closed_at_commit: Ints  # [models] steps below it are closed by the readings below the commit
 
     def where(self, keep: Bools) -> Arrivals:
-        """The chosen ones, by bool [n]."""
+        """The readings at `keep`, bool [n]."""
         return Arrivals(
             self.readings.where(keep),
             self.step[keep],
@@ -81,7 +81,7 @@ def arrivals_of(
     """Place readings in time.
 
     Args:
-        readings: of one partition, without those that became dead letters.
+        readings: readings of one partition, without those that became dead letters.
         open_from: first open step when each of them came, int64 [n].
         closed_at_commit: steps below it are closed at the commit, int64 [models].
         committed: offset of the commit.

@@ -13,7 +13,7 @@ from glaim_stream.operate.audit.keys import Ints
 from glaim_stream.operate.sorting import Place, Rows, SortedFile, count_below, place_of
 
 BY = ("group", "step")
-CHUNK_ROWS = 1 << 15  # of each table
+CHUNK_ROWS = 1 << 15  # rows of each table in a chunk
 _FIRST, _LAST = -(1 << 62), 1 << 62
 
 
@@ -43,23 +43,23 @@ class _Cursor:
 
     @property
     def more(self) -> bool:
-        """Whether rows follow those that are held."""
+        """Whether rows follow the rows in memory."""
         return self._next is not None
 
     @property
     def end(self) -> Place:
-        """Place of the last row that is held."""
+        """Place of the last row in memory."""
         assert self._held is not None
         return place_of(self._held[-1], BY)
 
     def fill(self, *, longer: bool = False) -> None:
-        """Hold at least one row, or more than now, as far as there are any."""
+        """Read until at least one row is in memory, or more than now, as far as there are any."""
         if self._next is not None and (longer or self._held is None or not len(self._held)):
             self._held = self._next if self._held is None else np.concatenate([self._held, self._next])
             self._next = next(self._blocks, None)
 
     def count(self, limit: Place | None) -> int:
-        """How many rows that are held lie before a place; all for None."""
+        """Number of rows in memory that lie before a place; all for None."""
         if self._held is None:
             return 0
         return len(self._held) if limit is None else count_below(self._held, limit, BY)
@@ -78,8 +78,8 @@ def chunks(tables: Sequence[SortedFile], *, rows: int = CHUNK_ROWS) -> Iterator[
     A chunk has at most `rows` rows of each table, unless one step of one group has more: a step is never cut.
 
     Args:
-        tables: sorted by group and step.
-        rows: of each table in a chunk.
+        tables: tables sorted by group and step.
+        rows: most rows of each table in a chunk.
     """
     cursors = [_Cursor(table, rows) for table in tables]
     lower = Bounds().lower

@@ -11,7 +11,7 @@ from glaim_stream.operate.audit.report import Finding, Findings, Offence
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What the consumer group committed for a partition; `rebuild_from` None where another tool committed."""
+    """The commit of a consumer group for a partition; `rebuild_from` is None if another tool committed."""
 
     offset: int
     rebuild_from: int | None
@@ -26,7 +26,7 @@ def needed_by_windows(arrivals: Arrivals, columns: ModelColumns) -> int | None:
 
 
 def check_commit(commit: Commit, needed: int | None, *, partition: int, end: int) -> Findings:
-    """Hold a commit against the input, which ends before the offset `end`; `needed` is `needed_by_windows`."""
+    """Compare a commit with the input, which ends before the offset `end`; `needed` is `needed_by_windows`."""
     detail = f"committed {commit.offset}, the input ends at {end}"
     ahead = Offence(partition, offset=commit.offset, detail=detail)
     problems = {"committed_beyond_input": _finding(max(0, commit.offset - end), ahead)}

@@ -1,4 +1,4 @@
-"""The rules of rows that came twice: those of one (group, sensor, ts, revision) must be the same.
+"""The rules of duplicate rows: rows of one (group, sensor, ts, revision) must be the same.
 
 The later one wins where they may differ: where the wall clock closed a step, and where another imputer filled it. Two
 transactions never publish the same row; a worker with at-least-once delivery may have published one of the two.
@@ -18,8 +18,8 @@ from glaim_stream.operate.audit.report import Findings
 from glaim_stream.operate.audit.step_set import StepSet
 from glaim_stream.windows import HORIZON
 
-_RESOLUTION_SLACK = 1.001  # rounding of the difference itself
-_RELATIVE_TOLERANCE = 1e-5  # of values that are not rounded
+_RESOLUTION_SLACK = 1.001  # allowance for rounding of the difference itself
+_RELATIVE_TOLERANCE = 1e-5  # tolerance of values that are not rounded
 
 
 def check_duplicates(
@@ -31,9 +31,9 @@ def check_duplicates(
         expected: the keys with a reading.
         rows: the output.
         row_key: key of each row.
-        keys: of the partition.
+        keys: keys of the partition.
         fallbacks: for each model, the steps at which a fallback made a row (`note_fallbacks`).
-        examples: the most offences of a finding.
+        examples: most offences of a finding.
     """
     order = np.lexsort((np.arange(len(row_key)), rows.revision, row_key))
     twins = (np.diff(row_key[order]) == 0) & (np.diff(rows.revision[order]) == 0)
@@ -75,7 +75,7 @@ def same_rows(rows: OutputRows, first: Ints, second: Ints, resolution: np.ndarra
         rows: the output.
         first: index of one row, int64 [n].
         second: index of the other row, int64 [n].
-        resolution: of the sensor, 0 where its values are not rounded, [n].
+        resolution: resolution of the sensor, 0 where its values are not rounded, [n].
     """
     one, other = rows.value[first], rows.value[second]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -109,7 +109,7 @@ def may_differ(rows: OutputRows, first: Ints, second: Ints, keys: Keys, fallback
 
 
 def note_fallbacks(rows: OutputRows, fallbacks: Sequence[StepSet]) -> None:
-    """Add the steps at which a fallback made one of these rows; one set for each model."""
+    """Add the steps at which a fallback made one of these rows, to one set for each model."""
     fallback = np.isin(rows.method, (Method.GAUSSIAN, Method.INTERPOLATION, Method.LAST_VALUE))
     for model in np.unique(rows.model[fallback]).tolist():
         fallbacks[model].add(rows.step[fallback & (rows.model == model)])

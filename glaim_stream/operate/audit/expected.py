@@ -25,11 +25,11 @@ class Expected:
     first_offset: Ints  # lowest offset of the key's readings
     last_offset: Ints
     start: Ints  # place of the key's first reading in `sorted_value`
-    count: Ints  # how many readings
-    on_time: Bools  # one of its readings came before its step closed
+    count: Ints  # number of readings
+    on_time: Bools  # at least one reading came before its step closed
     sorted_value: NDArray[np.float64]  # values of all readings by key
-    event_time_ms: Ints  # time of the reading that stands for the step; of a mean, of the latest
-    quality: NDArray[np.int8]  # its quality; of a mean, the worst
+    event_time_ms: Ints  # time of the reading that stands for the step; for a mean, the latest time
+    quality: NDArray[np.int8]  # quality of that reading; for a mean, the worst quality
 
     def readings_of(self, place: int) -> NDArray[np.float64]:
         """Values of the readings of the key at a place."""
@@ -38,7 +38,7 @@ class Expected:
 
 
 def expected_rows(arrivals: Arrivals, keys: Keys) -> Expected:
-    """What each step's usable readings come to: the last one by event time, or their mean."""
+    """The value of each step by its usable readings: the last one by event time, or their mean."""
     usable = arrivals.usable
     readings, on_time = arrivals.readings.where(usable), arrivals.on_time[usable]
     columns = keys.columns
@@ -85,7 +85,7 @@ class RangeStart:
         self.newest_ms: int | None = None
 
     def add(self, readings: Readings) -> None:
-        """Take the next readings in order of arrival."""
+        """Add the next readings in order of arrival."""
         first = readings.event_time_ms[: self._left]
         if len(first):
             self._left -= len(first)
@@ -94,12 +94,12 @@ class RangeStart:
 
 
 def surely_whole(expected: Expected, first_ms: int | None, keys: Keys) -> Bools:
-    """Where no reading of the key can lie before the range that was read; bool [k].
+    """Where all readings of the key must lie within the range that was read; bool [k].
 
     Args:
         expected: the keys.
         first_ms: newest time of the range's first readings (`RangeStart`); None if nothing lies before the range.
-        keys: of the partition.
+        keys: keys of the partition.
     """
     if first_ms is None:
         return np.ones(len(expected.key), np.bool_)

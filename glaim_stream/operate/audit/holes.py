@@ -1,4 +1,4 @@
-"""The rules of holes: each step at which a sensor was silent has a row, and in time a final one."""
+"""The rules of holes: each step at which a sensor was silent has a row, and after some time a final one."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def check_finals(
         closed_at_commit: [models] steps below it are closed.
         rows: the output.
         row_key: key of each row.
-        keys: of the partition.
-        examples: the most offences of a finding.
+        keys: keys of the partition.
+        examples: most offences of a finding.
     """
     due = rows.step + keys.columns.revise_after[rows.model] < closed_at_commit[rows.model]
     waiting = distinct(row_key[~rows.final & ~rows.observed & due])
@@ -65,7 +65,7 @@ class Speakers:
 
 @dataclass(frozen=True, slots=True)
 class _Spoken:
-    """The steps with a reading of a chunk and, before them, those of the speakers; by key, ascending."""
+    """The steps with a reading of a chunk, and those of the speakers before it; by key, ascending."""
 
     key: Ints
     known: Bools
@@ -89,10 +89,10 @@ def check_silence(
         speakers: sensors that spoke before the chunk.
         end_step: [models] steps below it are closed and judged.
         row_key: key of each row of the output.
-        keys: of the partition.
-        bounds: only holes inside are judged.
+        keys: keys of the partition.
+        bounds: bounds of the holes to judge.
         committed: offset of the commit.
-        examples: the most offences of a finding.
+        examples: most offences of a finding.
     """
     spoken = _spoken(expected, speakers, keys, committed)
     step, model, cell = keys.step(spoken.key), keys.model(spoken.key), keys.cell(spoken.key)
@@ -106,7 +106,7 @@ def check_silence(
     gap = np.repeat(begin - step, silent) + count_up(silent)
     silent_key = np.repeat(spoken.key, silent) + gap
     cadence = keys.cadence(silent_key)
-    # Of a slow sensor, only the last step of an interval without a reading is a hole.
+    # A slow sensor has a hole only at the last step of an interval without a reading.
     silent_key = silent_key[((keys.step(silent_key) + 1) % cadence == 0) & (gap >= cadence)]
     absent = silent_key[~is_among(silent_key, distinct(row_key))]
     return Findings(

@@ -1,4 +1,4 @@
-"""The steps that an audit judges: those of a stretch of event time."""
+"""The steps that an audit judges: the steps of a stretch of event time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIRST, _LAST = -(1 << 62), 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class JudgedSteps:
-    """For each model the first step that is judged, and the one after the last; int64 [models]."""
+    """The first step to judge and the one after the last, for each model; int64 [models]."""
 
     first: Ints
     end: Ints

@@ -23,7 +23,7 @@ class Keys:
     partition: int
     columns: ModelColumns
     base: int  # the lowest step
-    span: int  # keys of one sensor
+    span: int  # number of keys of one sensor
 
     @classmethod
     def over(cls, partition: int, columns: ModelColumns, *steps: Ints) -> Keys:
@@ -66,9 +66,9 @@ class Keys:
 
         Args:
             broken: the keys that break a rule, int64 [n].
-            detail: of every offence, or of the one at an index of `broken`.
-            examples: the most offences that are made.
-            offset: of each key's first record, int64 [n].
+            detail: text of every offence, or a function of an index of `broken`.
+            examples: most offences of the finding.
+            offset: offset of each key's first record, int64 [n].
         """
         first = []
         for at, key in enumerate(broken[:examples].tolist()):
@@ -96,7 +96,7 @@ def distinct(keys: Ints) -> Ints:
 
 
 def is_among(values: Ints, ascending: Ints) -> Bools:
-    """Where a value is one of `ascending`."""
+    """Where a value is in `ascending`."""
     if len(ascending) == 0:
         return np.zeros(len(values), np.bool_)
     place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)

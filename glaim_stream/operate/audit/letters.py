@@ -18,38 +18,38 @@ from glaim_stream.operate.audit.model_columns import ModelColumns
 from glaim_stream.operate.audit.report import Finding, Offence
 from glaim_stream.operate.sorting import RUN_ROWS, Rows, SortedFile, count_below
 
-_MAX_POSITIONS = 1 << 24  # readings of one record: far above what fits into one
+_MAX_POSITIONS = 1 << 24  # most readings of one record: far above what fits into one
 _MOST_WAITING = 1 << 14
-_WHOLE = -(1 << 62)  # stands for all positions of a record
+_WHOLE = -(1 << 62)  # position that stands for a whole record
 _BY = ("partition", "offset")
 _NONE = np.empty(0, np.int64)
 _LETTER = np.dtype([("partition", "<i4"), ("offset", "<i8"), ("position", "<i8"), ("cause", "<i4")])
 
 
 class Letters:
-    """Dead letters of some records of a partition, sorted once: many portions of readings ask the same ones."""
+    """Dead letters of some records of a partition, sorted once for many look-ups."""
 
     def __init__(self, whole: Ints = _NONE, single: tuple[Ints, Ints] = (_NONE, _NONE)) -> None:
         """Sort the letters.
 
         Args:
             whole: offsets of records that were rejected whole.
-            single: offsets and positions of readings.
+            single: offsets and positions of single readings.
         """
         self.whole = np.unique(whole)
         self._places = np.unique(single[0] * _MAX_POSITIONS + single[1])
 
     @property
     def single(self) -> tuple[Ints, Ints]:
-        """Offsets and positions of the readings, ascending, each once."""
+        """Offsets and positions of the single readings, ascending, each once."""
         return self._places // _MAX_POSITIONS, self._places % _MAX_POSITIONS
 
     def holds(self, offset: Ints, position: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
         """Where a reading is a dead letter, by its record or by itself; bool [n].
 
         Args:
-            offset: of its record, int64 [n].
-            position: of the reading in the record, -1 for a whole record, integer [n].
+            offset: offset of the record, int64 [n].
+            position: position of the reading in the record, -1 for a whole record, integer [n].
         """
         return _among(offset, self.whole) | _among(offset * _MAX_POSITIONS + position, self._places)
 
@@ -72,10 +72,10 @@ class LetterFile:
         """Begin a file.
 
         Args:
-            folder: of the temporary files.
+            folder: folder of the temporary files.
             topic: letters of other topics are not added.
-            judged: for each partition the offsets whose letters are counted; None for all.
-            run_rows: letters that are sorted in memory.
+            judged: offsets whose letters are counted, by partition; None for all.
+            run_rows: number of letters that are sorted in memory.
         """
         self._topic, self._judged = topic, judged
         self._file = SortedFile(folder, "dead letters", _LETTER, _BY, run_rows=run_rows)
@@ -87,10 +87,10 @@ class LetterFile:
         self.by_partition: dict[int, int] = {}
 
     def add(self, record: InputRecord) -> bool:
-        """Add one dead letter; False when it is not a letter of the topic."""
+        """Add one dead letter; False if the record is no letter of the topic."""
         texts = {name: value for name, value in record.headers if name.startswith(HEADER_PREFIX)}
         if RECEIPT_HEADER in texts:
-            return True  # a receipt: names the letters that were sent back
+            return True  # a receipt, which names the letters that were sent back
         try:
             if texts[HEADER_PREFIX + "topic"].decode() != self._topic:
                 return False
@@ -100,7 +100,7 @@ class LetterFile:
             positions = positions_of(record.headers)
         except (KeyError, ValueError, AttributeError):  # a forged header may have no value
             return False
-        if not (0 <= partition < 1 << 31 and 0 <= offset < 1 << 38):  # likewise
+        if not (0 <= partition < 1 << 31 and 0 <= offset < 1 << 38):  # a forged header may have any number
             return False
         code = self._causes.setdefault(cause, len(self._causes))
         found = [_WHOLE] if positions is None else positions.tolist()
@@ -115,7 +115,7 @@ class LetterFile:
         causes: Counter[int] = Counter()
         partitions: Counter[int] = Counter()
         for block in _whole_records(self._file.blocks()):
-            # Of several letters of one place the last one counts.
+            # The last of several letters of one place counts.
             order = np.lexsort((np.arange(len(block)), block["position"], block["offset"], block["partition"]))
             place = block[order][["partition", "offset", "position"]]
             last = order[np.append(place[1:] != place[:-1], True)[: len(order)]]
@@ -128,7 +128,7 @@ class LetterFile:
         self._blocks = self._file.blocks()
 
     def between(self, partition: int, first: int, end: int) -> Letters:
-        """The letters of a partition's records `[first, end)`; calls go on where the one before ended, or later."""
+        """The letters of a partition's records `[first, end)`; each call begins where the last one ended or later."""
         parts = []
         while True:
             count = count_below(self._held, (partition, end), _BY)
@@ -164,17 +164,17 @@ def missing_rejects(letters: Letters, rejects: Sequence[Reject], *, partition: i
     """Every reject must be a letter.
 
     Args:
-        letters: of the records.
-        rejects: what the decoder rejected of records below the commit.
+        letters: letters of the records.
+        rejects: rejects of the decoder, of records below the commit.
         partition: number of the partition.
-        examples: the most offences of a finding.
+        examples: most offences of a finding.
     """
     counts = np.array([reject.count for reject in rejects], np.int64)
     offsets = np.repeat(np.array([reject.offset for reject in rejects], np.int64), counts)
     positions = np.concatenate([np.empty(0, np.int64), *(reject.positions for reject in rejects)])
     reject_of = np.repeat(np.arange(len(rejects)), counts)
     lost = [rejects[number] for number in reject_of[~letters.holds(offsets, positions)].tolist()]
-    lost.sort(key=lambda reject: reject.offset)  # the decoder gives them by cause
+    lost.sort(key=lambda reject: reject.offset)  # the decoder sorts them by cause
     return Finding(
         len(lost),
         [
@@ -191,7 +191,7 @@ def missing_late(too_late: Readings, *, partition: int, columns: ModelColumns, e
         too_late: readings below the commit that are older than the window, without those that are letters.
         partition: number of the partition.
         columns: the catalogue.
-        examples: the most offences of a finding.
+        examples: most offences of a finding.
     """
     offences = []
     for row in range(min(len(too_late), examples)):
@@ -202,7 +202,7 @@ def missing_late(too_late: Readings, *, partition: int, columns: ModelColumns, e
 
 
 def _whole_records(blocks: Iterator[Rows]) -> Iterator[Rows]:
-    """Cut blocks so that none ends within the letters of one record."""
+    """Cut blocks so that none ends between the letters of one record."""
     held: Rows = np.empty(0, _LETTER)
     for block in blocks:
         rows = np.concatenate([held, block])

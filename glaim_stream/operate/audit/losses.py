@@ -12,7 +12,7 @@ from glaim_stream.operate.audit.report import Finding, Findings, Offence
 
 
 def current_losses(tp: TopicPartition, commit: Commit | None, oldest: int) -> list[Loss]:
-    """What lies between a commit and the oldest offset of the log: no worker has read it yet, and none can."""
+    """The offsets between a commit and the oldest offset of the log: no worker has read them yet, and none can."""
     if commit is None or commit.offset >= oldest:
         return []
     return [Loss(tp.topic, tp.partition, commit.offset, oldest, "removed")]
@@ -22,9 +22,9 @@ def check_losses(losses: Sequence[Loss], *, partition: int, judged: range) -> Fi
     """Find the offsets that were lost; events may overlap and repeat each other.
 
     Args:
-        losses: events of the outage topic, and what is missing now.
-        partition: its number.
-        judged: offsets outside are not judged.
+        losses: events of the outage topic, and current losses.
+        partition: number of the partition.
+        judged: offsets to judge.
     """
     offences: list[Offence] = []
     total, seen_until = 0, judged.start

@@ -14,7 +14,7 @@ from glaim_stream.output import SensorTable
 
 
 class ModelColumns:
-    """What the rules need of each model: arrays of length [models], or [models, width] for its sensors."""
+    """The settings of each model that the rules need: arrays of length [models], or [models, width] for its sensors."""
 
     def __init__(self, catalogue: Catalogue, contracts: Mapping[str, Contract]) -> None:
         models = catalogue.models

@@ -37,7 +37,7 @@ class OutageEvent:
     """An event caused by event time: a group goes `dark` or `speaks`."""
 
     ts_ms: int
-    group: int  # code
+    group: int  # group code
     kind: str
 
 
@@ -71,7 +71,7 @@ def check_outages(
 
     Args:
         announced: events of the outage topic.
-        expected: those of `expected_outages`.
+        expected: events from `expected_outages`.
         judged: codes of the groups to audit.
         columns: the catalogue.
         partition: number of the partition.
@@ -98,11 +98,11 @@ def expected_outages(
     """Derive the events that the readings of a chunk must have caused.
 
     Args:
-        spoken: the steps at which the groups to audit were observed, those before the chunk included.
+        spoken: steps at which the groups to audit were observed, including those before the chunk.
         closed: int64 [models]; steps below it are closed.
         columns: the catalogue.
-        bounds: only events inside are due.
-        judged: only events of these steps are due.
+        bounds: bounds of the events that are due.
+        judged: steps whose events are due.
     """
     group, step = spoken.group, spoken.step
     model = columns.model_of_group()[group]
@@ -157,7 +157,7 @@ class JudgedGroups:
         self._doubtful: set[int] = set()
 
     def add(self, arrivals: Arrivals) -> None:
-        """Take the next readings into account."""
+        """Include the next readings."""
         used = used_readings(arrivals)
         group = arrivals.readings.group
         self._heard.update(np.unique(group[used]).tolist())
@@ -166,7 +166,7 @@ class JudgedGroups:
 
     @property
     def codes(self) -> Ints:
-        """Their codes, ascending."""
+        """Codes of the groups, ascending."""
         return np.array(sorted(self._heard - self._doubtful), np.int64)
 
 

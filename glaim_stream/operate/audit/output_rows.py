@@ -34,16 +34,16 @@ class OutputRows:
     method: NDArray[np.int8]
     gap_age: NDArray[np.int32]
     revision: NDArray[np.int32]
-    event_time_ms: NDArray[np.int64]  # when the reading was taken; NO_EVENT_TIME_MS where not observed
+    event_time_ms: NDArray[np.int64]  # time of the reading; NO_EVENT_TIME_MS where not observed
     quality: NDArray[np.int8]  # vocabulary.Quality, as the reading reported it
-    once: NDArray[np.bool_]  # published in a transaction
+    once: NDArray[np.bool_]  # True for a row published in a transaction
     version: NDArray[np.int32]  # a number for each `model_version`
 
     def __len__(self) -> int:
         return len(self.group)
 
     def where(self, keep: NDArray[np.bool_] | NDArray[np.int64]) -> OutputRows:
-        """The chosen rows, by bool [n] or index."""
+        """The rows at `keep`, bool [n] or index."""
         return OutputRows(*(getattr(self, column.name)[keep] for column in fields(self)))
 
 
@@ -54,9 +54,9 @@ class OutputReader:
         self._columns = columns
         self._parts: list[OutputRows] = []
         self._versions: dict[str, int] = {}
-        self.unreadable = 0  # messages that are not in the schema
-        self.foreign = 0  # rows of groups or sensors that the catalogue does not name
-        self.once_from: int | None = None  # the input offset from which exactly-once delivery holds up to the end
+        self.unreadable = 0  # number of messages that are not in the schema
+        self.foreign = 0  # number of rows of groups or sensors that the catalogue does not name
+        self.once_from: int | None = None  # input offset from which exactly-once delivery holds up to the end
 
     def add(self, message: bytes, headers: Iterable[tuple[str, bytes]] = ()) -> None:
         """Add the rows of one message."""
@@ -122,7 +122,7 @@ class OutputReader:
 
 
 def _reported_quality(status: NDArray[np.uint32]) -> NDArray[np.int8]:
-    """The quality that a reading had: a worker that doubts a good reading says so in the row, and nowhere else."""
+    """The quality that a reading had: a worker that doubts a good reading records that only in the row's status."""
     doubted = status == Status.UNCERTAIN_SENSOR_NOT_ACCURATE
     return np.where(doubted, np.int8(Quality.GOOD), severity(status))
 

@@ -1,12 +1,12 @@
-"""One partition's input held against its output, by other logic than the worker's windows.
+"""Compares one partition's input with its output, by other logic than the worker's windows.
 
 The worker walks through time with ring buffers. Here input and output are sorted by group and step, on disk, and each
 rule is a comparison of columns: two ways to the same truth, of which one is short enough to be believed. The sorted
-tables are cut at the same places (`chunks`), so that memory holds one chunk, however long the topics are. What a rule
-has to remember from chunk to chunk belongs to one group: its last readings, and the intervals of its slow sensors.
+tables are cut at the same places (`chunks`), so that memory holds one chunk, however long the topics are. The state
+of a rule from chunk to chunk belongs to one group: its last readings, and the intervals of its slow sensors.
 
-Two offsets decide what is judged. Everything below the group's commit must have its rows; what lies at or after it is
-`pending`. Event time up to the commit, less the allowed lateness, closes steps; what is not closed is `open`.
+Two offsets decide which keys are judged. Everything below the group's commit must have its rows; everything from there
+on is `pending`. Event time up to the commit, less the allowed lateness, closes steps; the others are `open`.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ from glaim_stream.operate.sorting import RUN_ROWS, Rows, SortedFile
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is known of a partition before it is read."""
+    """The facts about a partition that are known before it is read."""
 
     partition: int
     begin: int  # lowest offset that is read
     end: int  # the offset after the last one that is read
-    complete: bool  # no reading of a step that is judged lies before `begin`
+    complete: bool  # no reading of a judged step lies before `begin`
     commit: Commit | None
     judged: JudgedSteps
     judged_records: range  # offsets whose rejected readings are judged
@@ -67,7 +67,7 @@ class Given:
 
 @dataclass(slots=True)
 class _Carried:
-    """What a chunk leaves to the next one, of the group that goes on there."""
+    """The state that a chunk leaves to the next one, for the group that continues there."""
 
     speakers: Speakers
     heard_cell: Ints  # slow sensors whose interval ends in a later chunk, and its last step
@@ -76,16 +76,16 @@ class _Carried:
 
     @classmethod
     def nothing(cls) -> _Carried:
-        """Before the first chunk."""
+        """The state before the first chunk."""
         none = np.empty(0, np.int64)
         return cls(Speakers.none(), none, none, Spoken(none, none))
 
 
 class PartitionAudit:
-    """The audit of one partition: takes readings in order of arrival, rows and outages, and finds what is wrong.
+    """The audit of one partition: takes readings in order of arrival, rows and outages, and finds offences.
 
     Memory does not grow with their number: it holds one run while they are sorted and one chunk while they are judged.
-    What stays is one number for each group, and a bit for each step at which a fallback made a row.
+    One number for each group stays, and one bit for each step at which a fallback made a row.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class PartitionAudit:
         self._carried = _Carried.nothing()
 
     def add_input(self, readings: Readings, rejects: Sequence[Reject], letters: Letters) -> None:
-        """Take the readings and the rejects of the next records, in order of arrival; `letters` holds theirs."""
+        """Add the readings and rejects of the next records, in order of arrival, and the `letters` of these records."""
         given, columns, counts = self._given, self._columns, self._found.counts
         step = readings.event_time_ms // columns.step_ms[readings.model]
         judged = given.judged.holds(step, readings.model)
@@ -143,12 +143,12 @@ class PartitionAudit:
         self._readings.add(packed_readings(readings, step, open_from, lettered))
 
     def add_rows(self, rows: OutputRows) -> None:
-        """Take the next output rows in the order of the topic."""
+        """Add the next output rows in the order of the topic."""
         note_fallbacks(rows, self._fallbacks)
         self._rows.add(packed_rows(rows.where(self._given.judged.holds(rows.step, rows.model))))
 
     def add_outages(self, events: Iterable[OutageEvent]) -> None:
-        """Take events of the outage topic."""
+        """Add events of the outage topic."""
         model, step_ms = self._columns.model_of_group(), self._columns.step_ms
         table = np.array(
             [
@@ -161,11 +161,11 @@ class PartitionAudit:
             self._outages.add(table[self._given.judged.holds(table["step"], model[table["group"]])])
 
     def findings(self, *, dead_letters: int, outages_known: bool) -> Findings:
-        """Apply every rule; of each problem at most `examples` offences are kept.
+        """Apply every rule; keep at most `examples` offences of each problem.
 
         Args:
-            dead_letters: how many there are of the partition.
-            outages_known: the outage topic is there and whole.
+            dead_letters: number of dead letters of the partition.
+            outages_known: True if the outage topic is there and whole.
         """
         given = self._given
         self._found.counts["dead_letters"] = dead_letters
@@ -250,7 +250,7 @@ class PartitionAudit:
         closed = keys.step(expected.key) < self._clock.closed_at_commit[keys.model(expected.key)]
         comparable = judged & found & (expected.last_offset < given.committed)
         comparable &= surely_whole(expected, None if given.complete else self._start.newest_ms, keys)
-        # The windows may have taken some of the readings that became letters.
+        # The windows may have taken some readings that became letters.
         comparable &= ~is_among(expected.key, letter_key)
         findings = check_presence(
             expected, found, judged, closed, keys, committed=given.committed, examples=self._examples
@@ -271,7 +271,7 @@ class PartitionAudit:
         return {OutageEvent(ts_ms, group, kinds[kind]) for group, _, ts_ms, kind in table.tolist()}
 
     def _add(self, found: Findings) -> None:
-        """Add the findings of a chunk; the examples that are kept are the first of all chunks in the rule's order."""
+        """Add the findings of a chunk; the examples kept are the first ones of all chunks in the rule's order."""
         self._found.add(found)
         for name, finding in self._found.problems.items():
             rank = self._by_time if name.startswith("outages_") else self._by_sensor

@@ -25,7 +25,7 @@ PROBLEMS = {
 
 @dataclass(frozen=True, slots=True)
 class Offence:
-    """One case of a problem, and its place; `ts_ms` is the start of the step, or the reading's time."""
+    """One case of a problem and its place; `ts_ms` is the start of the step, or the reading's time."""
 
     partition: int
     group: str | None = None
@@ -46,7 +46,7 @@ class Offence:
 
 @dataclass(slots=True)
 class Finding:
-    """How often a rule is broken, and its first offences."""
+    """The number of times that a rule is broken, and its first offences."""
 
     count: int
     first: list[Offence] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Findings:
-    """What rules looked at, by count, and what they found, by problem."""
+    """Counts of the checked items by name, and the findings of the rules by problem."""
 
     counts: dict[str, int] = field(default_factory=dict)
     problems: dict[str, Finding] = field(default_factory=dict)
@@ -71,26 +71,26 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRange:
-    """What was read of one partition of the input, and what the consumer group has committed."""
+    """The range that was read of one input partition, and the commit of the consumer group."""
 
     partition: int
     begin: int
     end: int
     committed: int | None
     rebuild_from: int | None
-    once_from: int | None = None  # exactly-once delivery holds from this input offset; None where it does not
+    once_from: int | None = None  # input offset from which exactly-once delivery holds; None where it does not
 
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """The outcome of an audit: `counts` of what was looked at, and `problems` (see PROBLEMS).
+    """The outcome of an audit: `counts` of the checked items, and `problems` (see PROBLEMS).
 
     Counts: records, readings, dropouts (null), rejected, dead_letters, keys (steps of sensors with a reading), found,
     open (their step is not closed), pending (not committed yet), rows, silent_steps, identical_duplicates,
-    closed_by_clock_duplicates (a provisional row came again after a restart; the later one wins) and
-    other_method_duplicates (likewise, with another imputer, as an upgrade, or with weights from other errors because
-    an imputer was away); of the outage topic outages (events caused by event time) and outages_judged (those that
-    follow from the readings with certainty).
+    closed_by_clock_duplicates (a provisional row came again after a restart; the later one wins),
+    other_method_duplicates (a row came again from another imputer, as an upgrade, or with weights from other errors
+    because an imputer was away), outages (events of the outage topic caused by event time) and outages_judged (those
+    that follow from the readings with certainty).
     """
 
     input_topic: str
@@ -105,12 +105,12 @@ class AuditReport:
 
     @property
     def lost(self) -> int:
-        """Readings that should be in the output or among the dead letters and are not."""
+        """Number of readings that are missing both in the output and among the dead letters."""
         return sum(self.problems[name].count for name in ("missing", "missing_dead_letters") if name in self.problems)
 
     @property
     def holes(self) -> int:
-        """Steps without a row, or without their final one."""
+        """Number of steps without a row, or without their final one."""
         return sum(self.problems[name].count for name in ("holes_absent", "holes_not_final") if name in self.problems)
 
     @property

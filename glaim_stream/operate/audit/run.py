@@ -31,23 +31,23 @@ from glaim_stream.operate.sorting import temporary_folder
 from glaim_stream.windows import HORIZON
 
 _NO_END = 1 << 62
-_LEAST_LEAD_MS = 3_600_000  # by how much the clocks of producers, broker and workers may differ
+_LEAST_LEAD_MS = 3_600_000  # largest difference between the clocks of producers, broker and workers
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of an audit.
+    """The range and the options of an audit.
 
     Attributes:
-        from_offset: of the input, for each partition by number, or one for all: read from here.
-        until_offset: likewise: judge only steps with a reading below it. Later input is read all the same, since it
-            may correct them.
+        from_offset: first input offset to read, by partition number or one for all.
+        until_offset: judge only steps with a reading below this input offset, by partition number or one for all. Later
+            input is read all the same, since it may correct them.
         since_ms: judge only steps that begin at or after this time, and the rejected readings of records that Kafka
             stamped at or after it; epoch ms.
-        until_ms: judge only steps that end at or before this time, and rejected readings likewise.
-        wait_s: wait up to this long until the consumer group has committed the whole input.
-        examples: how many offences of each problem are kept.
-        temp_folder: of the sorted topics; None for the system's.
+        until_ms: judge only steps that end at or before this time, and rejected readings of records stamped before it.
+        wait_s: longest wait until the consumer group has committed the whole input, seconds.
+        examples: most offences of each problem to keep.
+        temp_folder: folder of the sorted topics; None for the system's.
     """
 
     from_offset: Offsets = None
@@ -67,13 +67,13 @@ def audit(settings: Settings, request: Request | None = None, *, on_progress: Pr
     50 for each row of one partition, and up to twice that while they are merged.
 
     Args:
-        settings: Kafka, topics, consumer group, catalogue; contracts are used where they are there.
-        request: what to judge; everything by default.
+        settings: Kafka, topics, consumer group and catalogue; contracts are used if they exist.
+        request: range to judge; everything by default.
         on_progress: called while records are read.
 
     Raises:
-        SettingsError: the broker or a topic is not there, the temporary folder takes no more, or a stretch of time was
-            asked for in which there is nothing to judge.
+        SettingsError: the broker or a topic is not there, the temporary folder takes no more data, or there is nothing
+            to judge in the requested stretch of time.
         CatalogueError, ContractError: they cannot be used.
     """
     return asyncio.run(_audit(settings, request or Request(), on_progress))
@@ -92,7 +92,7 @@ async def _audit(settings: Settings, request: Request, on_progress: Progress | N
             [TopicPartition(topic, number) for number in numbers.get(topic, [])]
             for topic in (settings.input_topic, settings.output_topic, settings.dlq_topic, settings.late_topic)
         )
-        # In this order: what is committed is in the output, what is in the output came from the input.
+        # The order matters: committed input is in the output, and rows of the output came from the input.
         commits = await topics.commits(inputs, request.wait_s)
         await topics.require_group(commits)
         output_ends = await consumer.end_offsets([*outputs, *refused, *late])
@@ -115,7 +115,7 @@ async def _audit(settings: Settings, request: Request, on_progress: Progress | N
         newest_ms: int | None = None
         for tp in inputs:
             number = tp.partition
-            # Whatever was stamped before the first record that is read lies before the steps that are judged.
+            # Everything stamped before the first record that is read lies before the judged steps.
             whole = begins[tp] == 0 or (
                 request.since_ms is not None and oldest[tp] < begins[tp] and not request.from_offset
             )
@@ -206,7 +206,7 @@ async def _begins(
 
 
 def lead_ms(columns: ModelColumns) -> int:
-    """How long before the first step that is judged reading has to begin, milliseconds."""
+    """The lead of reading before the first judged step, milliseconds."""
     catalogue = columns.catalogue
     ahead = max(catalogue.max_ahead_ms(model) for model in catalogue.models)
     steps = HORIZON + columns.window + columns.revise_after + 1
@@ -223,7 +223,7 @@ async def _judged_records(
 
 
 def _judged_losses(request: Request, partition: int, records: range, oldest: int) -> range:
-    """The offsets whose loss is judged: also those before `records` where these begin with the log."""
+    """The offsets whose loss is judged: also those before `records` if these begin with the log."""
     first = at_partition(request.from_offset, partition) or 0
     if request.since_ms is not None and records.start > oldest:
         first = max(first, records.start)
@@ -231,7 +231,7 @@ def _judged_losses(request: Request, partition: int, records: range, oldest: int
 
 
 def _require_something(total: Findings, request: Request, newest_ms: int | None) -> None:
-    """Raise SettingsError if there is nothing to judge in a stretch of time: that is not the same as clean."""
+    """Raise SettingsError if a stretch of time holds nothing to judge: that is not the same as clean."""
     if total.counts["keys"] or total.counts["rejected"] or any(each.count for each in total.problems.values()):
         return
     stretch = " ".join(

@@ -1,4 +1,4 @@
-"""A set of steps, at one bit for each step of event time that it reaches over."""
+"""A set of steps, with one bit for each step of its range of event time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.operate.audit.keys import Bools, Ints
 
-_PAGE = 1 << 15  # steps: 4 kB
+_PAGE = 1 << 15  # steps of a page: 4 kB
 
 
 class StepSet:
@@ -31,7 +31,7 @@ class StepSet:
         for number in np.unique(page).tolist():
             here = page == number
             bits = np.unpackbits(np.concatenate([self._page(number), self._page(number + 1)]))
-            until = np.append(0, np.cumsum(bits, dtype=np.int64))  # how many lie before each step
+            until = np.append(0, np.cumsum(bits, dtype=np.int64))  # number of steps of the set before each step
             start = number * _PAGE
             out[here] = until[last[here] - start + 1] > until[first[here] - start]
         return out

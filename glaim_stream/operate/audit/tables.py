@@ -35,10 +35,10 @@ def packed_readings(readings: Readings, step: Ints, open_from: Ints, lettered: B
     """Readings as rows of READING.
 
     Args:
-        readings: n of them.
-        step: of each reading, int64 [n].
-        open_from: first open step when each came, int64 [n]; of dead letters anything.
-        lettered: which of them are dead letters, bool [n].
+        readings: n readings.
+        step: step of each reading, int64 [n].
+        open_from: first open step when each reading came, int64 [n]; ignored for dead letters.
+        lettered: True for dead letters, bool [n].
     """
     return _packed(readings, READING, step=step, open_from=open_from, lettered=lettered)
 

@@ -1,4 +1,4 @@
-"""Reads what an audit needs of the topics and of the consumer group's commits."""
+"""Reads the topics of an audit and the consumer group's commits."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from glaim_stream.operate.audit.output_rows import OutputReader, OutputRows
 _COORDINATOR_S = 15.0
 _POLL_S = 0.2
 _PORTION_BYTES = 1 << 19  # some 10,000 readings or rows
-_MOST_RECORDS = 2000  # at once in memory, unpacked
+_MOST_RECORDS = 2000  # most records in memory at a time, unpacked
 
 Ends = Mapping[TopicPartition, int]
-Offsets = Mapping[int, int] | int | None  # by partition, or one for all
+Offsets = Mapping[int, int] | int | None  # offsets by partition, or one for all
 Progress = Callable[[str, int, int], object]  # topic and partition, records read, records in all
 
 
 class TopicReader:
-    """Reader of the topics that bear on an audit."""
+    """Reader of the topics of an audit."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class TopicReader:
         self._decoder = Decoder(columns.index, settings.budget)
 
     async def partitions(self) -> dict[str, list[int]]:
-        """Partition numbers by topic, of those that are there.
+        """Partition numbers of the existing topics, by topic.
 
         Raises:
             SettingsError: there is no input or no output topic.
@@ -89,9 +89,9 @@ class TopicReader:
             await asyncio.sleep(_POLL_S)
 
     async def require_group(self, commits: Mapping[TopicPartition, Commit | None]) -> None:
-        """Require that the consumer group is one, if it has committed nothing.
+        """Require that the consumer group exists, if it has committed nothing.
 
-        A group that only has members is one too: its workers have just been started.
+        A group that only has members exists too: its workers have just been started.
 
         Raises:
             SettingsError: the broker knows no such group; the message names those with commits of the input.
@@ -140,7 +140,7 @@ class TopicReader:
         return {tp: ends[tp] if (at := found.get(tp)) is None else at.offset for tp in tps}
 
     async def letters(self, into: LetterFile, ends: Ends) -> int:
-        """Read letters; the number of messages that are no letters of the input topic."""
+        """Read letters; return the number of messages that are no letters of the input topic."""
         foreign = 0
         for tp, end in ends.items():
             async for records in self._read(tp, 0, end):
@@ -151,23 +151,23 @@ class TopicReader:
     async def input(
         self, tp: TopicPartition, begin: int, end: int
     ) -> AsyncIterator[tuple[list[int], Iterator[Decoded]]]:
-        """A range of the input, some records after the other: their offsets, and what is in them."""
+        """Yield a range of the input in portions: offsets of some records, and their contents."""
         async for records in self._portions(tp, begin, end):
             decoded = self._decoder.decode_parts(records, now_ms=time.time_ns() // 1_000_000)
             yield [record.offset for record in records], decoded
 
     async def rows(self, rows: OutputReader, tp: TopicPartition, begin: int, end: int) -> AsyncIterator[OutputRows]:
-        """The rows of a range of the output, some messages after the other."""
+        """Yield the rows of a range of the output in portions of some messages."""
         async for records in self._portions(tp, begin, end):
             for record in records:
                 rows.add(record.value or b"", record.headers)
             yield rows.rows()
 
     async def outages(self, number: int, into: Callable[[set[OutageEvent]], object]) -> tuple[bool, list[Loss]]:
-        """Read a partition of the outage topic; whether it is whole, and the losses of input that it reports.
+        """Read a partition of the outage topic; return whether it is complete, and the losses of input that it reports.
 
-        Its end is looked up after the commits, so that the events of everything committed are there. It is not whole
-        where retention or compaction has removed some: an absent event then means nothing.
+        Its end is looked up after the commits, so that the events of everything committed are there. It is incomplete
+        if retention or compaction has removed some: an absent event then means nothing.
         """
         tp = TopicPartition(self._settings.outage_topic, number)
         losses: set[Loss] = set()
@@ -181,7 +181,7 @@ class TopicReader:
         return count == end, [loss for loss in sorted(losses) if loss.topic == self._settings.input_topic]
 
     async def _portions(self, tp: TopicPartition, begin: int, end: int) -> AsyncIterator[list[Any]]:
-        """Records of `[begin, end)`, some hundred kilobytes at a time: a record may hold thousands of readings."""
+        """Yield records of `[begin, end)`, some hundred kilobytes at a time: one may hold thousands of readings."""
         async for records in self._read(tp, begin, end):
             portion, size = [], 0
             for record in records:
@@ -194,7 +194,7 @@ class TopicReader:
                 yield portion
 
     async def _read(self, tp: TopicPartition, begin: int, end: int) -> AsyncIterator[list[Any]]:
-        """Records of `[begin, end)`, a poll at a time."""
+        """Yield records of `[begin, end)`, a poll at a time."""
         async for records in read_range(self._consumer, Range(tp.topic, tp.partition, begin, end), most=_MOST_RECORDS):
             yield records
             if self._on_progress is not None:
@@ -213,7 +213,7 @@ async def admin_client(settings: Settings) -> AsyncIterator[AIOKafkaAdminClient]
 
 
 def at_partition(offsets: Offsets, partition: int) -> int | None:
-    """The offset for one partition; None where none is given."""
+    """The offset for one partition; None if none is given."""
     return offsets if offsets is None or isinstance(offsets, int) else offsets.get(partition)
 
 

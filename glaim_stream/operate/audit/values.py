@@ -26,12 +26,12 @@ def check_presence(
 
     Args:
         expected: the keys.
-        found: where there is an observed row, bool [k].
-        judged: which keys are judged, bool [k].
-        closed: where the step is closed by the readings below the commit, bool [k].
-        keys: of the partition.
+        found: True where there is an observed row, bool [k].
+        judged: True for keys to judge, bool [k].
+        closed: True where the readings below the commit close the step, bool [k].
+        keys: keys of the partition.
         committed: offset of the commit.
-        examples: the most offences of a finding.
+        examples: most offences of a finding.
     """
     processed = expected.first_offset < committed
     absent = judged & ~found
@@ -59,11 +59,11 @@ def check_values(
 
     Args:
         expected: the keys.
-        comparable: which of them have an observed row and are known in full, bool [k].
+        comparable: True for expected keys that have an observed row and are known in full, bool [k].
         rows: the output.
         row_key: key of each row.
-        keys: of the partition.
-        examples: the most offences of a finding.
+        keys: keys of the partition.
+        examples: most offences of a finding.
     """
     newest = newest_rows(rows, row_key)
     at = np.flatnonzero(comparable)
@@ -90,15 +90,15 @@ def check_invented(read: Ints, rows: OutputRows, row_key: Ints, keys: Keys, *, e
         read: keys of all readings, ascending.
         rows: the output.
         row_key: key of each row.
-        keys: of the partition.
-        examples: the most offences of a finding.
+        keys: keys of the partition.
+        examples: most offences of a finding.
     """
     observed = distinct(row_key[rows.observed])
     return keys.finding(observed[~is_among(observed, read)], "an observed row without a reading", examples=examples)
 
 
 def newest_rows(rows: OutputRows, row_key: Ints) -> Ints:
-    """Index of the row that counts for each key, keys ascending: the highest revision, of equal ones the later."""
+    """Index of the row that counts for each key, keys ascending: the highest revision, the later row on a tie."""
     order = np.lexsort((np.arange(len(row_key)), rows.revision, row_key))
     start = run_starts(row_key[order])
     newest: Ints = order[np.append(start[1:], len(order))[: len(start)] - 1]

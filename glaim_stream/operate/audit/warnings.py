@@ -1,4 +1,4 @@
-"""Circumstances that are no error of the worker and yet bear on an audit: retention, foreign rows, spread groups."""
+"""Circumstances that are no error of the worker and yet affect an audit: retention, foreign rows, spread groups."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def warnings_of(
         settings: names of topics and consumer group.
         columns: the catalogue.
         inputs: partitions of the input topic.
-        shortened_inputs: partitions of the input whose beginning is gone, though it is asked for.
-        shortened_outputs: likewise of the output.
-        commits: by input partition; None where nothing is committed.
+        shortened_inputs: partitions of the input whose requested beginning is gone.
+        shortened_outputs: partitions of the output whose requested beginning is gone.
+        commits: commits by input partition; None where nothing is committed.
         groups_of: codes of the groups with readings, by partition number.
         foreign_rows: output rows of groups or sensors that the catalogue does not name.
         foreign_letters: dead letters of other topics.

@@ -1,4 +1,4 @@
-"""A dry run before anything dangerous: what a worker would need, looked at without changing anything."""
+"""A dry run before anything dangerous: checks the prerequisites of a worker without changing anything."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def kafka_findings(settings: Settings, span_ms: int | None) -> list[Finding]:
     """Findings on the broker, every topic and the consumer group.
 
     Args:
-        settings: how to reach Kafka, and the names.
+        settings: connection to Kafka, and names of topics and group.
         span_ms: record time that a rebuild may have to read again, milliseconds; None: unknown, and not checked.
     """
     subject = f"kafka {settings.kafka}"
@@ -76,7 +76,7 @@ def _facts(described: dict[str, Any] | None, config: dict[str, str]) -> TopicFac
 
 
 def _configs(admin: KafkaAdminClient, topics: list[str]) -> dict[str, dict[str, str]]:
-    """Configuration by topic; empty for one whose configuration this user may not read."""
+    """Configuration by topic; empty for a topic whose configuration this user may not read."""
     if not topics:
         return {}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in topics]
@@ -85,10 +85,10 @@ def _configs(admin: KafkaAdminClient, topics: list[str]) -> dict[str, dict[str, 
 
 
 def require_rights(settings: Settings) -> None:
-    """Check the rights on topics and group of a worker that starts.
+    """Check the rights of a starting worker on its topics and group.
 
     Raises:
-        BrokerUnready: some are missing.
+        BrokerUnready: some rights are missing.
         SettingsError: the broker refuses the connection.
     """
     with connected_admin(settings) as admin:

@@ -15,7 +15,7 @@ class Outcome(StrEnum):
 
 
 class Subject(StrEnum):
-    """Subject that can be checked by itself."""
+    """Subject of a check."""
 
     CATALOGUE = "catalogue"
     KAFKA = "kafka"

@@ -15,7 +15,7 @@ from glaim_stream.operate.check.findings import Finding, failed, ok, warning
 
 
 def catalogue_findings(settings: Settings) -> tuple[list[Finding], Catalogue | None]:
-    """A finding on the catalogue, and the catalogue; None where it cannot be used."""
+    """A finding on the catalogue, and the catalogue; None if it cannot be used."""
     subject = f"catalogue {settings.catalogue}"
     try:
         catalogue = read_catalogue(settings.catalogue)
@@ -43,14 +43,14 @@ def contract_findings(settings: Settings, catalogue: Catalogue) -> tuple[list[Fi
 
 
 def form_findings(settings: Settings, catalogue: Catalogue) -> list[Finding]:
-    """A finding on the closed form of each model, where closed forms are the first imputer."""
+    """A finding on the closed form of each model, if closed forms are the first imputer."""
     if settings.imputer != "gaussian":
         return []
     return [_form(settings, model) for model in catalogue.models]
 
 
 async def answer_findings(settings: Settings, contracts: dict[str, Contract]) -> list[Finding]:
-    """Findings on real inferences by the first imputer: of each model, a typical window and an empty one."""
+    """Findings on real inferences by the first imputer: a typical and an empty window of each model."""
     if not settings.needs_model:
         return [ok(f"imputer {settings.imputer}", "needs no model")]
     return [await _answer(settings, name, contract) for name, contract in contracts.items()]

@@ -1,4 +1,4 @@
-"""Commands that grant a right in Kafka, for the findings that miss one."""
+"""Commands that grant a right in Kafka, for findings of a missing right."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ def grant(flag: str, name: str, *operations: str, prefixed: bool = False) -> str
 
     Args:
         flag: the kind of resource: topic, group or transactional-id.
-        name: of the resource.
-        operations: as kafka-acls.sh names them, such as Write.
-        prefixed: the name is the beginning of several names.
+        name: name of the resource.
+        operations: operations as kafka-acls.sh names them, such as Write.
+        prefixed: True if the name is the beginning of several names.
     """
     allowed = " ".join(f"--operation {operation}" for operation in operations)
     pattern = " --resource-pattern-type prefixed" if prefixed else ""

@@ -14,10 +14,10 @@ from glaim_stream.windows import history_ms
 
 
 async def check(settings: Settings, subjects: Collection[Subject] = ()) -> list[Finding]:
-    """Check what a worker with these settings needs; all subjects when none is named.
+    """Check the prerequisites of a worker with these settings; all subjects when none is named.
 
-    The catalogue is always read, because the other checks depend on it. Its findings are returned where it is among the
-    subjects, and its failures also where they prevent the check of Triton.
+    The catalogue is always read, because the other checks depend on it. Its findings are returned if it is among the
+    subjects, and its failures also if they prevent the check of Triton.
     """
     wanted = set(subjects) or set(Subject)
     findings, catalogue = catalogue_findings(settings)

@@ -1,4 +1,4 @@
-"""How large an installation has to be: the arithmetic of docs/operations.md, from measured numbers.
+"""The size of an installation: the arithmetic of docs/operations.md, from measured numbers.
 
 Rates are those of one core of an AMD EPYC (2026-11-21, benchmarks/results); another machine has others, and the page
 describes how to measure them. Pure.
@@ -28,10 +28,10 @@ WORKER_BASE_BYTES = 316e6
 WORKER_MOST_BYTES = 0.75 * 2**31  # three quarters of the chart's limit of 2 GiB
 
 WINDOW_CELL_BYTES = 9  # a value of 64 bits and whether it was observed
-ROW_BYTES = 64  # of the columns of a closed step
+ROW_BYTES = 64  # bytes of a row in the columns of a closed step
 SLICE_COPIES = 2  # the windows of a slice, and the imputer's stack of them
-DECODED_READING_BYTES = 400  # at most, while a batch is decoded and put into windows
-WAITING_SLICES = 3  # beside BATCHES_IN_FLIGHT: one is made, one handed over, one published
+DECODED_READING_BYTES = 400  # upper bound while a batch is decoded and put into windows
+WAITING_SLICES = 3  # slices beside BATCHES_IN_FLIGHT: one is made, one handed over, one published
 
 WINDOW, REVISE_AFTER = 96, 8  # steps, the catalogue's defaults
 EMITTED = REVISE_AFTER + 1  # newest steps that a model fills
@@ -46,9 +46,9 @@ class Load:
         one piece needs fewer windows than the same share scattered.
     growth: partitions suffice for this many times today's workers; partitions cannot be added later without moving
         groups between them.
-    rebuild_s: how long a worker that starts may read the topic again before it continues, seconds.
-    outage_h: how long workers or Triton may be away before input is lost, hours.
-    windows_a_gpu_s: windows per second of one GPU, by `python -m benchmarks.serving`; None: there is no model.
+    rebuild_s: longest time for which a starting worker may read the topic again before it continues, seconds.
+    outage_h: longest absence of workers or Triton before input is lost, hours.
+    windows_a_gpu_s: windows per second of one GPU, by `python -m benchmarks.serving`; None without a model.
     """
 
     groups: int
@@ -66,7 +66,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Sizing:
-    """What the load needs; rates are per second."""
+    """The resources for a load; rates are per second."""
 
     readings_s: float
     rows_s: float
@@ -90,7 +90,7 @@ def size(load: Load) -> Sizing:
     """Size an installation, in the order of docs/operations.md."""
     cells_s = load.groups * load.sensors / load.step_s
     readings_s = cells_s * (1 - load.missing)
-    # A hole has a first estimate and a final one; everything else has one row.
+    # A hole has a first estimate and a final one; every other cell has one row.
     rows_s = cells_s + cells_s * load.missing
     # All holes of a group's step share a window, which is imputed twice.
     group_steps_s = load.groups / load.step_s
@@ -110,7 +110,7 @@ def size(load: Load) -> Sizing:
         1 + math.ceil(rebuild_all_s / load.rebuild_s),
     )
     partitions = workers * load.growth
-    # Probe windows of a partition: a share of its groups, 4 to 32, and as many copies of recent holes, 8 at most.
+    # A partition's probe windows are a share of its groups, 4 to 32, and as many copies of recent holes, 8 at most.
     probes = min(MOST_WINDOWS, max(FEWEST_WINDOWS, 0.05 * load.groups / partitions))
     probes += min(MOST_COPIES, probes)
     windows_s = hole_windows_s + probes * partitions / load.step_s
@@ -144,12 +144,12 @@ def size(load: Load) -> Sizing:
 
 
 def _burst_bytes(load: Load, groups: int, partitions: int) -> float:
-    """Memory that the default limits allow beside the windows: of decoding, and of slices that wait.
+    """Memory that the default limits allow beside the windows, for decoding and for slices that wait.
 
     Args:
-        load: of the installation.
-        groups: of a partition.
-        partitions: of a worker; after a silence all of them may close a window of steps at once.
+        load: load of the installation.
+        groups: number of groups of a partition.
+        partitions: number of partitions of a worker; after a silence all may close a window of steps at once.
     """
     decoding = DEFAULT.batch_bytes + DEFAULT.batch_readings * DECODED_READING_BYTES
     step = groups * load.sensors * (WINDOW * WINDOW_CELL_BYTES + ROW_BYTES)
@@ -158,7 +158,7 @@ def _burst_bytes(load: Load, groups: int, partitions: int) -> float:
 
 
 def bytes_a_row(rows_a_message: float) -> float:
-    """Bytes of an output row by the rows of its message; interpolated linearly between logarithms of the measured."""
+    """Bytes of an output row by the rows of its message; linear between the logarithms of the measured values."""
     rows = [math.log(point[0]) for point in BYTES_A_ROW]
     sizes = [math.log(point[1]) for point in BYTES_A_ROW]
     at = min(max(math.log(max(rows_a_message, 1)), rows[0]), rows[-1])

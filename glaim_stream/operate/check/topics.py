@@ -1,4 +1,4 @@
-"""The rules that topics must keep for a worker, applied to what the broker reports. Pure: without a broker."""
+"""The rules of topics for a worker, applied to what the broker reports. Pure: without a broker."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ UNLIMITED = -1
 class TopicFacts:
     """What a broker reports about a topic.
 
-    error: why it reports nothing else, "" when it does; `absent`: there is no topic of that name.
-    partitions, leaderless: how many there are, and how many of them have no leader.
-    replicas: the fewest that a partition has.
-    operations: what this user may do with the topic; None where the broker does not report it.
-    config: the topic's configuration; empty where this user may not read it.
+    error: reason why the broker reports nothing else, "" if it does; `absent`: there is no topic of that name.
+    partitions, leaderless: number of partitions, and number of those without a leader.
+    replicas: fewest replicas of a partition.
+    operations: operations that this user may do with the topic; None if the broker does not report them.
+    config: the topic's configuration; empty if this user may not read it.
     """
 
     error: str = ""
@@ -41,8 +41,8 @@ def topic_findings(settings: Settings, facts: Mapping[str, TopicFacts], span_ms:
     """Findings on every topic of the settings.
 
     Args:
-        settings: names of the topics, and what a worker does with them.
-        facts: by name of the topic.
+        settings: names of the topics, and the worker's use of them.
+        facts: facts by name of the topic.
         span_ms: record time that a rebuild may have to read again, milliseconds.
     """
     out: list[Finding] = []
@@ -55,7 +55,7 @@ def topic_findings(settings: Settings, facts: Mapping[str, TopicFacts], span_ms:
 
 
 def access_findings(settings: Settings, facts: Mapping[str, TopicFacts]) -> list[Finding]:
-    """Findings on the rights alone that this user lacks on topics that are there."""
+    """Findings only on rights that this user lacks on existing topics."""
     return [
         finding
         for name in settings.topics
@@ -65,7 +65,7 @@ def access_findings(settings: Settings, facts: Mapping[str, TopicFacts]) -> list
 
 
 def _needed(settings: Settings, name: str) -> tuple[str, ...]:
-    if name == settings.quality_topic:  # a worker deletes what an earlier one has left there
+    if name == settings.quality_topic:  # a worker deletes records that an earlier one has left there
         return "Write", "Read"
     return ("Read",) if name == settings.input_topic else ("Write",)
 
@@ -133,7 +133,7 @@ def _partitions(subject: str, facts: TopicFacts, source: TopicFacts, of: str) ->
 
 
 def _durability(subject: str, facts: TopicFacts) -> Iterator[Finding]:
-    """What an acknowledged record survives: the commit says that it was answered, and nothing sends it again."""
+    """Check that acknowledged records survive failures: once a commit covers them, nothing sends them again."""
     config = facts.config or {}
     in_sync = int(config.get("min.insync.replicas", 1))
     if in_sync > facts.replicas:

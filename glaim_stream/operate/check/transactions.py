@@ -1,4 +1,4 @@
-"""Checks that the broker can do the transactions of exactly-once delivery, and that this user may use them.
+"""Checks that the broker supports the transactions of exactly-once delivery, and that this user may use them.
 
 A worker's own id is used, but no producer is initialised with it, which would fence a running worker. A request to add
 offsets to a transaction of a producer that does not exist is authorised like one that does, and then refused.
@@ -59,7 +59,7 @@ def _without_transactions(error: UnsupportedVersionError) -> Finding:
 
 
 def _finding(admin: KafkaAdminClient, settings: Settings, partitions: int) -> Finding:
-    """What the broker says.
+    """The finding from the broker's answers.
 
     Raises:
         UnsupportedVersionError: it knows no transactions.
@@ -86,7 +86,7 @@ def _finding(admin: KafkaAdminClient, settings: Settings, partitions: int) -> Fi
 
 
 def require_transactions(settings: Settings) -> None:
-    """Check the transactions of a worker that starts.
+    """Check the transactions of a starting worker.
 
     Raises:
         BrokerUnready: a right, a setting of the broker or another broker is missing.
@@ -160,7 +160,7 @@ def _refused(
 
 
 def _broker_config(admin: KafkaAdminClient) -> dict[str, str]:
-    """The configuration of one broker; empty where this user may not read it."""
+    """The configuration of one broker; empty if this user may not read it."""
     try:
         node_id = admin.describe_cluster()["brokers"][0]["broker_id"]
         resource = ConfigResource(ConfigResourceType.BROKER, str(node_id))

@@ -1,4 +1,4 @@
-"""How complete the readings were: what was expected, arrived, late, filled and null, by sensor and day."""
+"""Completeness of readings: cells expected, arrived, late, filled and null, by sensor and day."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ class Days:
         """Find the days.
 
         Args:
-            zone: whose midnight begins a day.
-            first_ms: the first moment, epoch ms.
-            end_ms: the moment after the last one, later than `first_ms`.
+            zone: time zone whose midnight begins a day.
+            first_ms: first moment of the stretch, epoch ms.
+            end_ms: moment after the last one, later than `first_ms`.
         """
         first = datetime.fromtimestamp(first_ms / 1000, zone).date()
         starts = [_start_ms(first, zone)]
@@ -46,6 +46,6 @@ class Days:
 
 
 def _start_ms(day: date, zone: ZoneInfo) -> int:
-    """The first moment of a day: midnight, or what the clocks show after they have skipped it."""
-    # Of a midnight that the clocks skip, `fold` 0 means the offset before the change, so this is the change itself.
+    """The first moment of a day: midnight, or the time that the clocks show after they have skipped it."""
+    # For a midnight that the clocks skip, `fold` 0 means the offset before the change, so this is the change itself.
     return round(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp() * 1000)

@@ -10,7 +10,7 @@ from glaim_stream.core.times import text_of_ms
 from glaim_stream.operate.completeness.figures import FIGURES, FILLED_BY, Figures, SensorDays, percent, summed
 from glaim_stream.operate.completeness.report import Report
 
-FORMAT = 1  # rises when a name changes its meaning or goes
+FORMAT = 1  # increased when a name changes its meaning or is removed
 
 
 def pieces(report: Report) -> Iterator[str]:
@@ -58,7 +58,7 @@ def _row(figures: Figures, place: int) -> dict[str, Any]:
 
 
 def _named(report: Report, found: Mapping[str, Any], cell_ms: int | None = None) -> dict[str, Any]:
-    """Figures in the names of the document; None where a source cannot tell."""
+    """Figures by the names of the document; None for those that a source cannot tell."""
     expected = found["expected"]
     out: dict[str, Any] = {
         "expected": expected,

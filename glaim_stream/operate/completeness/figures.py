@@ -18,29 +18,29 @@ FIGURES = np.dtype(
     [
         ("day", "<i4"),
         ("expected", "<i4"),
-        ("arrived", "<i4"),  # with a reading in the end
-        ("good", "<i4"),  # of these, with quality good
+        ("arrived", "<i4"),  # cells with a reading in the end
+        ("good", "<i4"),  # arrived cells with quality good
         ("late", "<i4"),  # the reading came after the step had closed
-        ("too_late", "<i4"),  # of these, after the window had passed: the cell did not get it
+        ("too_late", "<i4"),  # late cells whose reading came after the window had passed: the cell did not get it
         *((method, "<i4") for method in FILLED_BY),
         ("null", "<i4"),
-        ("without_row", "<i4"),  # of these, cells without any row, as of a group that is dark
-        ("longest_gap", "<i4"),  # cells in a row without a reading, within the day
+        ("without_row", "<i4"),  # null cells without any row, as of a group that is dark
+        ("longest_gap", "<i4"),  # most consecutive cells without a reading, within the day
         ("delays", "<i4"),  # readings whose delay is known
-        ("delay_ms", "<f8"),  # their sum
+        ("delay_ms", "<f8"),  # sum of the known delays
     ]
 )
 _SUMMED = [name for name in FIGURES.names or () if name not in ("day", "longest_gap")]
 
-Figures = NDArray[np.void]  # of FIGURES
+Figures = NDArray[np.void]  # rows of FIGURES
 
 
 @dataclass(frozen=True, slots=True)
 class SensorDays:
-    """One sensor of a group: figures [days] of the days in which something was expected.
+    """One sensor of a group: figures [days] of the days with expected cells.
 
-    cell_ms: how much time a cell stands for.
-    longest_gap: cells in a row without a reading, also across midnight.
+    cell_ms: length of a cell in time.
+    longest_gap: most consecutive cells without a reading, also across midnight.
     """
 
     group: str
@@ -73,5 +73,5 @@ def by_day(parts: Iterable[SensorDays], days: int) -> Figures:
 
 
 def percent(part: float, whole: float) -> float | None:
-    """The share in percent; None of nothing."""
+    """The share in percent; None if the whole is 0."""
     return 100.0 * part / whole if whole else None

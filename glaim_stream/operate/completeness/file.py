@@ -29,15 +29,15 @@ Methods = NDArray[np.int8]
 
 @dataclass(frozen=True, slots=True)
 class FileRequest:
-    """What is asked of a report on a file.
+    """The options of a report on a file.
 
     Attributes:
-        zone: whose days are counted.
-        since_ms: only steps that begin at or after it, epoch ms.
-        until_ms: only steps that end at or before it.
+        zone: time zone of the days.
+        since_ms: earliest start of a step to count, epoch ms.
+        until_ms: latest end of a step to count, epoch ms.
         groups: names or shell patterns; empty for all.
-        step_ms: distance of two readings; None: found from the times.
-        fill: fill the holes as `glaim-stream fill` does, and count by which method.
+        step_ms: distance of two readings; None: taken from the times.
+        fill: True to fill the holes as `glaim-stream fill` does, and count them by method.
     """
 
     zone: ZoneInfo
@@ -54,14 +54,14 @@ def file_report(
     """Report on a file.
 
     A cell is expected at each step from the first row of its group to the last row of the file. Beside columns of
-    readings, the columns of `glaim-stream fill --flags` tell which readings were filled, and by what.
+    readings, the columns of `glaim-stream fill --flags` tell which readings were filled, and by which method.
 
     Args:
-        name: of the file.
-        raw: its bytes.
-        request: what to count.
+        name: name of the file.
+        raw: bytes of the file.
+        request: options of the report.
         progress: receives the progress of filling.
-        stated: what `files.read.read` takes as keywords.
+        stated: keyword arguments of `files.read.read`.
 
     Raises:
         SettingsError: the file cannot be read, has no dates, holds rows of the output topic, or has no wanted group.
@@ -147,7 +147,7 @@ def _methods(
     stated: Sequence[tuple[str, Methods]],
     timezone: str,
 ) -> list[Methods]:
-    """How each cell was made: of each group int8 [sensors, steps]."""
+    """The method of each cell: one int8 [sensors, steps] for each group."""
     if request.fill:
         if request.step_ms is not None:
             raise SettingsError("expected --fill without --step: filling finds the step from the times")
@@ -164,10 +164,10 @@ def _methods(
 
 
 def _wanted_groups(name: str, cells: Cells, wanted: Sequence[str]) -> Bools:
-    """Which groups are wanted, bool [groups].
+    """True for the wanted groups, bool [groups].
 
     Raises:
-        SettingsError: a name or pattern fits none.
+        SettingsError: a name or pattern matches none.
     """
     fits = [[group == each or fnmatchcase(group, each) for group in cells.groups] for each in wanted]
     for each, found in zip(wanted, fits, strict=True):
@@ -180,7 +180,7 @@ def _require_readings(file: UserFile) -> None:
     """Require readings with dates.
 
     Raises:
-        SettingsError: the file is something else.
+        SettingsError: the file has other contents.
     """
     if set(file.form.columns) >= _OF_ROWS:
         raise SettingsError(
@@ -194,7 +194,7 @@ def _require_readings(file: UserFile) -> None:
 
 
 def _without_bounds(file: UserFile, name: str, raw: bytes, stated: dict[str, Any]) -> UserFile:
-    """The file without the bounds that `fill --flags` wrote beside its readings: numbers, but no sensors."""
+    """The file without the bounds that `fill --flags` wrote beside its readings: they are numbers, but no sensors."""
     sensors = file.form.sensors
     bounds = {
         each for sensor in sensors for each in beside(sensor, ())[1:] if beside(sensor, ())[0] in file.form.columns
@@ -206,7 +206,7 @@ def _without_bounds(file: UserFile, name: str, raw: bytes, stated: dict[str, Any
 
 
 def _stated_methods(file: UserFile, cells: Cells) -> list[tuple[str, Methods]]:
-    """Name and methods [rows] of the column of methods beside each column of readings; empty where there is none."""
+    """Name and methods [rows] of the column of methods beside each column of readings; empty without any."""
     out: list[tuple[str, Methods]] = []
     table = file.reading.table
     codes = {name: code for code, name in enumerate(METHODS)} | {DOUBTFUL: Method.OBSERVED}

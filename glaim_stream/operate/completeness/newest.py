@@ -1,7 +1,7 @@
-"""Brings the rows of one sensor, as the topic holds them, into cells that count once.
+"""Merges the rows of one sensor in the topic into cells that count once.
 
 A cell may have several rows: a first estimate, a final one, corrections, and copies that a worker published again
-after a crash. Its highest revision counts, and of equal ones the last in the topic.
+after a crash. Its highest revision counts; on a tie the last row in the topic.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ ROW = np.dtype(
     ]
 )
 BY = ("series", "step")
-TOO_LATE = -1  # in place of a method: a reading of the late topic, whose revision is below every row's
+TOO_LATE = -1  # stands for a method: a reading of the late topic, whose revision is below every row's
 
 
 def cells_of(rows: Rows, cadence: int) -> Cells:
     """The cells of one sensor.
 
     Args:
-        rows: of ROW, ascending by step, and in the order of the topic within a step.
-        cadence: steps in which one reading is due; these make one cell, which has arrived with any reading in it.
+        rows: rows of ROW, ascending by step, and in the order of the topic within a step.
+        cadence: steps in which one reading is due; they make one cell, which has arrived with any reading in it.
     """
     cell_of_row = rows["step"] // cadence
     cell, first = np.unique(cell_of_row, return_index=True)
@@ -69,7 +69,7 @@ def cells_of(rows: Rows, cadence: int) -> Cells:
 
 
 def _first(delay_ms: NDArray[np.float64], observed: Bools, place: Ints, cells: int) -> NDArray[np.float64]:
-    """The delay of each cell's first observed row: a copy of it may come much later."""
+    """The delay of each cell's first observed row: a copy of that row may come much later."""
     out = np.full(cells, np.nan)
     rows = np.flatnonzero(observed)[::-1]
     out[place[rows]] = delay_ms[rows]  # numpy keeps the last one, here the first in the topic

@@ -1,4 +1,4 @@
-"""A report as a page: how complete each sensor was on each day, as strips of colour, the least complete ones first."""
+"""A report as a page: each sensor's completeness on each day, as strips of colour, the least complete sensors first."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from glaim_stream.operate.completeness.texts import (
 from glaim_stream.tables import cards, document, shown
 
 _CSS = Path(__file__).with_name("page.css")
-_MOST_SENSORS = 100  # on the page; at 120 marks each it has some 1.5 MB
-_MOST_MARKS = 120  # of a strip: three pixels each on a phone
+_MOST_SENSORS = 100  # sensors on the page; at 120 marks each it has some 1.5 MB
+_MOST_MARKS = 120  # marks of a strip: three pixels each on a phone
 _LEVELS = ((100.0, "all"), (99.0, "99 % or more"), (95.0, "95 %"), (80.0, "80 %"), (50.0, "50 %"), (1e-9, "less"))
 _NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
 class _Marks:
-    """How many days a mark of the strips stands for, and how many marks there are."""
+    """The number of days of a mark of the strips, and the number of marks."""
 
     days: int
     count: int
@@ -97,7 +97,7 @@ def _sensors(report: Report, marks: _Marks) -> str:
 
 
 def _strip(report: Report, figures: Figures, marks: _Marks, sensor: SensorDays | None = None) -> str:
-    """A rectangle for each mark in which something was expected."""
+    """A rectangle for each mark with expected cells."""
     of_mark = figures["day"] // marks.days
     rectangles = []
     for mark in np.unique(of_mark[figures["expected"] > 0]).tolist():
@@ -173,7 +173,7 @@ def _table(report: Report) -> str:
 
 
 def _cell(tag: str, text: str, always: bool) -> str:
-    kind = "" if always else ' class="more"'  # left out on a phone
+    kind = "" if always else ' class="more"'  # hidden on a phone
     return f"<{tag}{kind}>{shown(text)}</{tag}>"
 
 

@@ -1,4 +1,4 @@
-"""What a report on completeness holds."""
+"""The contents of a report on completeness."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from glaim_stream.operate.completeness.figures import Figures, SensorDays, by_da
 class Report:
     """The figures of all sensors.
 
-    title: of the file or topic.
-    source: what was read, for programs.
-    begin_ms, end_ms: the stretch of time in which cells were expected.
-    sensors: the worst first, by the share of good readings.
-    filled: whether it is known how holes were filled.
-    stream: whether readings can be late, and their delays are known.
-    unread: messages that should count and could not be read.
-    notes: what a reader should know of the figures.
+    title: title of the file or topic.
+    source: description of the source, for programs.
+    begin_ms, end_ms: stretch of time in which cells were expected.
+    sensors: sensors with the worst first, by the share of good readings.
+    filled: True if the methods that filled holes are known.
+    stream: True if readings can be late, and their delays are known.
+    unread: number of messages that should count and could not be read.
+    notes: sentences that help to read the figures.
     """
 
     title: str

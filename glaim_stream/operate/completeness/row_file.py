@@ -1,4 +1,4 @@
-"""The rows and late readings of a topic range, sorted on disk by sensor and step, and what is known of each group."""
+"""The rows and late readings of a topic range, sorted on disk by sensor and step, and the times of each group."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from glaim_stream.operate.sorting import RUN_ROWS, Rows, SortedFile
 from glaim_stream.output import read_rows
 
 NEVER_MS = int(np.iinfo(np.int64).max)
-_LONGEST = RUN_ROWS  # rows of one sensor that are counted at once
+_LONGEST = RUN_ROWS  # most rows of one sensor that are counted at once
 
 
 class RowFile:
@@ -47,22 +47,22 @@ class RowFile:
         self._lateness_ms = np.array([model.lateness_ms for model in catalogue.models], np.int64)
         self._width = max(len(model.sensors) for model in catalogue.models)
         self._file = SortedFile(folder, "rows", ROW, BY, run_rows=run_rows)
-        self._first_ms = np.empty(0, np.int64)  # by group code, of any row or event that was met
-        self._last_ms = np.empty(0, np.int64)  # likewise
+        self._first_ms = np.empty(0, np.int64)  # earliest time of any row or event, by group code
+        self._last_ms = np.empty(0, np.int64)  # latest time of any row or event, by group code
         self._in_range = np.empty(0, np.bool_)  # by group code
-        self._partition = np.empty(0, np.int32)  # by group code, of its rows; -1 without any
-        self._watermark_ms: dict[int, int] = {}  # by partition, as its newest row shows it
+        self._partition = np.empty(0, np.int32)  # partition of the rows, by group code; -1 without any
+        self._watermark_ms: dict[int, int] = {}  # watermark in the newest row, by partition
 
     def add(self, message: bytes, published_ms: int, partition: int = 0) -> int | None:
-        """Add the rows of one message; returns the newest step in it, epoch ms, or None without one.
+        """Add the rows of one message; return the newest step in it, epoch ms, or None without one.
 
         Args:
             message: an Arrow stream.
-            published_ms: when Kafka stamped it.
-            partition: where it is.
+            published_ms: time at which Kafka stamped it.
+            partition: partition of the message.
 
         Raises:
-            RecordError: it is in another format.
+            RecordError: the message is in another format.
         """
         table = read_rows(message)
         newest = [self._add(batch, published_ms, partition) for batch in table.to_batches() if batch.num_rows]
@@ -115,9 +115,9 @@ class RowFile:
         self._file.add(rows)
 
     def met(self, group: Ints, time_ms: Ints) -> None:
-        """Remember that groups were there at these moments; codes and epoch ms, [n]."""
+        """Record that groups were present at these moments; codes and epoch ms, [n]."""
         more = len(self.index.names) - len(self._first_ms)
-        if more > 0:  # twice as many, so that growth takes a constant time for each group
+        if more > 0:  # doubled, so that growth takes a constant time for each group
             more = max(more, len(self._first_ms))
             self._first_ms = np.append(self._first_ms, np.full(more, NEVER_MS))
             self._last_ms = np.append(self._last_ms, np.full(more, -NEVER_MS))
@@ -127,7 +127,7 @@ class RowFile:
         np.maximum.at(self._last_ms, group, time_ms)
 
     def there(self, group: int) -> tuple[int, int]:
-        """The first and the last moment at which a group was there; NEVER_MS and its negative if it never was."""
+        """The first and the last moment at which a group was present; NEVER_MS and its negative if it never was."""
         if group >= len(self._first_ms):
             return NEVER_MS, -NEVER_MS
         return int(self._first_ms[group]), int(self._last_ms[group])
@@ -173,7 +173,7 @@ class RowFile:
         return *divmod(series, self._width), cells_of(rows, self._cadence(series))
 
     def cell_ms(self, group: int, sensor: int) -> int:
-        """How much time a cell of a sensor stands for: its step, or its cadence."""
+        """The length of a sensor's cell in time: its step, or its cadence."""
         model = self.index.model_of_group[group]
         return int(self._step_ms[model]) * self._cadence(group * self._width + sensor)
 

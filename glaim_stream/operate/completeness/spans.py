@@ -1,4 +1,4 @@
-"""From when to when each group of a topic owes rows."""
+"""The stretch of time in which each group of a topic owes rows."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def spans_of(
 ) -> Iterator[GroupSpan]:
     """Yield the groups that are expected in the range.
 
-    A group is expected from its first row on, and from the beginning of the range if it was there before. It is
-    expected up to the newest row of the topic: one that falls silent owes rows. A group without a row in the range
-    counts if it was there within the week before, or if the catalogue names it and it was never there.
+    A group is expected from its first row on, and from the beginning of the range if it was present before. It is
+    expected up to the newest row of the topic: a silent group owes rows. A group without a row in the range counts if
+    it was present within the week before, or if the catalogue names it and it was never present.
 
     Args:
-        file: the rows, all of them added, with at least one in the range.
-        since_ms: the beginning that was asked for, epoch ms.
-        until_ms: the end, likewise.
-        retained_ms: rows of earlier steps may have been removed.
+        file: all rows, with at least one in the range.
+        since_ms: requested beginning, epoch ms.
+        until_ms: requested end, epoch ms.
+        retained_ms: time before which retention may have removed rows.
     """
     starts = [each for each in (since_ms, retained_ms) if each is not None]
     begin_ms = max(starts) if starts else file.earliest_ms

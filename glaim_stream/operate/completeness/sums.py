@@ -15,12 +15,12 @@ class Sums:
     """The figures of all sensors of some groups.
 
     Attributes:
-        sensors: those of which a cell was expected.
-        outside: late cells outside of the stretch in which their group was expected.
+        sensors: sensors with expected cells.
+        outside: number of late cells outside of the stretch in which their group was expected.
     """
 
     def __init__(self, file: RowFile, spans: Iterable[GroupSpan], days: Days) -> None:
-        """Count the cells; memory holds the figures alone, and the rows of one sensor at a time."""
+        """Count the cells; memory holds only the figures, and the rows of one sensor at a time."""
         self._file, self._days = file, days
         self._spans: Mapping[int, GroupSpan] = {span.group: span for span in spans}
         self.sensors: list[SensorDays] = []

@@ -20,21 +20,21 @@ _BY_METHOD = [(_NAMES.get(method, METHODS[method]), int(method)) for method in M
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Cells of one sensor that are known, each once, ascending; columns of length n.
+    """The known cells of one sensor, each once, ascending; columns of length n.
 
-    The others of its span have no row.
+    The other cells of its span have no row.
     """
 
     cell: Ints
-    method: NDArray[np.int8]  # Method; NONE of a cell that is null
-    good: Bools  # a reading of good quality
+    method: NDArray[np.int8]  # Method; NONE for a null cell
+    good: Bools  # True for a reading of good quality
     late: Bools
     too_late: Bools
-    has_row: Bools  # False of a cell that is only known to be late
+    has_row: Bools  # False for a cell that is only known to be late
     delay_ms: NDArray[np.float64]  # NaN where it is unknown
 
     def where(self, keep: Bools) -> Cells:
-        """The chosen ones."""
+        """The cells at `keep`."""
         return Cells(*(getattr(self, column.name)[keep] for column in fields(self)))
 
 
@@ -49,7 +49,7 @@ class Span:
 
     @classmethod
     def between(cls, first_ms: int, end_ms: int, cell_ms: int, *, origin_ms: int = 0) -> Span:
-        """The cells that lie in a stretch of time whole."""
+        """The cells that lie completely in a stretch of time."""
         first = -((origin_ms - first_ms) // cell_ms)
         return cls(origin_ms, cell_ms, first, max(first, (end_ms - origin_ms) // cell_ms))
 
@@ -102,7 +102,7 @@ class Tally:
         self._gaps(cells.cell[arrived])
 
     def finish(self) -> Figures:
-        """Count what has no row, and return the figures, [days]."""
+        """Count the cells without a row, and return the figures, [days]."""
         self._gaps(np.array([self._span.end], np.int64))
         figures = self._figures
         with_row = figures["arrived"] + figures["null"]
@@ -129,7 +129,7 @@ class Tally:
         longest = self._figures["longest_gap"]
         within = begin == end
         np.maximum.at(longest, begin[within], length[gaps][within])
-        for gap in np.flatnonzero(~within).tolist():  # across midnight: each day has its part
+        for gap in np.flatnonzero(~within).tolist():  # a gap across midnight: each day has its part
             days = slice(int(begin[gap]), int(end[gap]) + 1)
             from_, until = self._begins[days], self._begins[days.start + 1 : days.stop + 1]
             part = np.minimum(until, last[gap] + 1) - np.maximum(from_, first[gap])

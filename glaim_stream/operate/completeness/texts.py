@@ -1,4 +1,4 @@
-"""Figures as people read them."""
+"""Figures as text for people."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def duration_text(milliseconds: float) -> str:
 
 
 def stretch_text(begin_ms: int, end_ms: int, timezone: str) -> str:
-    """A stretch of time as the clocks of a zone show it, to the minute."""
+    """A stretch of time in the clock time of a zone, to the minute."""
     zone = zone_of(timezone)
     begin, end = (f"{datetime.fromtimestamp(each / 1000, zone):%Y-%m-%d %H:%M}" for each in (begin_ms, end_ms))
     return f"{begin} to {end}, {timezone}"
@@ -46,12 +46,12 @@ def delay_text(found: Mapping[str, Any]) -> str:
 
 
 def gap_text(cells: int, cell_ms: int) -> str:
-    """A gap as a duration; nothing where there is none."""
+    """A gap as a duration; empty if there is none."""
     return duration_text(cells * cell_ms) if cells else NOTHING
 
 
 def filled(found: Mapping[str, Any]) -> int:
-    """How many cells were filled, by any method."""
+    """Number of cells that were filled, by any method."""
     return sum(int(found[method]) for method in FILLED_BY)
 
 

@@ -29,23 +29,23 @@ from glaim_stream.operate.completeness.spans import GroupSpan, spans_of
 from glaim_stream.operate.completeness.sums import Sums
 from glaim_stream.operate.sorting import temporary_folder
 
-_LEAD_MS = 3_600_000  # by how much the clocks of producers, broker and workers may differ
-_FIRST_MESSAGES = 10  # of a partition that retention has cut: one of them closes a step, and does not only correct some
-_MOST_RECORDS = 2000  # at once in memory, unpacked
+_LEAD_MS = 3_600_000  # largest difference between the clocks of producers, broker and workers
+_FIRST_MESSAGES = 10  # messages of a partition that retention cut: one closes a step, and does not only correct some
+_MOST_RECORDS = 2000  # most records in memory at a time, unpacked
 
 Progress = Callable[[int, int], object]  # records done, records in all
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of a report.
+    """The options of a report.
 
     Attributes:
-        zone: whose days are counted.
-        since_ms: only steps that begin at or after it, epoch ms.
-        until_ms: only steps that end at or before it.
+        zone: time zone of the days.
+        since_ms: earliest start of a step to count, epoch ms.
+        until_ms: latest end of a step to count, epoch ms.
         groups: names or shell patterns; empty for all.
-        temp_folder: of the sorted rows; None for the system's.
+        temp_folder: folder of the sorted rows; None for the system's.
     """
 
     zone: ZoneInfo
@@ -57,12 +57,12 @@ class Request:
 
 @dataclass(slots=True)
 class _Read:
-    """What was read beside the rows."""
+    """Facts that were read beside the rows."""
 
     unread_rows: int = 0
     unread_late: int = 0
     late_topic: bool = True
-    retained_ms: int | None = None  # rows of earlier steps may have been removed
+    retained_ms: int | None = None  # time before which retention may have removed rows
 
 
 class _Event(msgspec.Struct):
@@ -81,7 +81,7 @@ def topic_report(settings: Settings, request: Request, *, on_progress: Progress 
     Raises:
         SettingsError: the broker, the output topic or a wanted group is not there, or the temporary folder takes no
             more.
-        CatalogueError: it cannot be used.
+        CatalogueError: the catalogue cannot be used.
     """
     return asyncio.run(_topic_report(settings, request, on_progress))
 
@@ -95,7 +95,7 @@ async def _topic_report(settings: Settings, request: Request, on_progress: Progr
         begin_ms = (
             None if request.since_ms is None else request.since_ms - _LEAD_MS - round(catalogue.max_ahead_s * 1e3)
         )
-        # The rows first: what was too late for one of them is in the late topic by then.
+        # Rows are read first: a reading too late for one of them is in the late topic by then.
         rows = await ranges_of(settings, consumer, settings.output_topic, since_ms=begin_ms)
         found = _Read(late_topic=bool(await partitions_of(settings, settings.late_topic)))
         outages = await partitions_of(settings, settings.outage_topic)
@@ -161,7 +161,7 @@ class _Reading:
         self._file.add_late(readings.group.astype(np.int64), readings.sensor.astype(np.int64), readings.event_time_ms)
 
     async def events(self, part: Range, until_ms: int | None) -> None:
-        """Read a partition of the outage topic: groups that it names were there."""
+        """Read a partition of the outage topic: groups that it names were present."""
         decoder = msgspec.json.Decoder(_Event)
         async for records in read_range(self._consumer, part, most=_MOST_RECORDS):
             for record in records:
@@ -169,7 +169,7 @@ class _Reading:
                     event = decoder.decode(record.value or b"")
                     times_ms = [moment_ms(text) for text in (event.ts, event.last_ts) if text is not None]
                 except (msgspec.MsgspecError, UnicodeError, SettingsError):
-                    continue  # of another producer, or a loss of input
+                    continue  # an event of another producer, or a loss of input
                 group = self._file.index.group(event.group)
                 if group <= UNKNOWN_GROUP or (until_ms is not None and times_ms[0] >= until_ms):
                     continue
@@ -183,7 +183,7 @@ class _Reading:
 
 def _made(settings: Settings, request: Request, file: RowFile, found: _Read) -> Report:
     for name in (name for rule in file.catalogue.groups for name in rule.ids):
-        file.index.group(name)  # known, though it may never have sent
+        file.index.group(name)  # a known group, though it may never have sent
     _require_known(settings, request, file)
     spans: list[GroupSpan] = []
     if file.rows:
@@ -215,7 +215,7 @@ def _require_known(settings: Settings, request: Request, file: RowFile) -> None:
     """Require that each wanted group is in the topic or in the catalogue.
 
     Raises:
-        SettingsError: a name or pattern fits none.
+        SettingsError: a name or pattern matches none.
     """
     known = [name for name in file.index.names if name]
     for wanted in request.groups:

@@ -27,16 +27,16 @@ def describe_letter(
     sent_back: bool,
     budget: Budget = DEFAULT,
 ) -> Iterator[str]:
-    """Everything that is known of a letter, line by line, with nothing in it that a terminal would obey.
+    """Everything known about a letter, line by line, without characters that a terminal would interpret.
 
     Args:
         letter: the letter.
         topic: the letters' topic.
-        input_topic: where originals are looked up.
-        whole: the original value, from the letter or from the input topic; None where there is none.
-        held: the input topic still has the original.
-        sent_back: a receipt names the letter.
-        budget: a value beyond it is not shown.
+        input_topic: topic of the originals.
+        whole: the original value, from the letter or from the input topic; None if neither has it.
+        held: True if the input topic still has the original.
+        sent_back: True if a receipt names the letter.
+        budget: limit of a value that is shown.
     """
     facts = _facts(letter, topic, input_topic, whole=whole, held=held, sent_back=sent_back)
     yield from map(printable, facts)
@@ -75,7 +75,7 @@ def _facts(
 
 
 def value_text(value: bytes, headers: Sequence[tuple[str, bytes]], budget: Budget = DEFAULT) -> str:
-    """A value as text: JSON and Arrow as documents, text as it is, anything else as hexadecimal."""
+    """A value as text: JSON and Arrow as documents, text unchanged, anything else as hexadecimal."""
     if any(name == "content-type" and text == ARROW_CONTENT_TYPE for name, text in headers):
         try:
             table = read_bounded(value, budget)
@@ -100,7 +100,7 @@ def value_text(value: bytes, headers: Sequence[tuple[str, bytes]], budget: Budge
 
 
 def _rows(table: pa.Table) -> Iterator[str]:
-    """The first rows as text, until there is more than is shown: a dictionary may share one long text."""
+    """The first rows as text, up to the limit of what is shown: a dictionary may share one long text."""
     length = 0
     for row in range(min(table.num_rows, 100)):
         text = _cut(str(table.slice(row, 1).to_pylist()[0]))

@@ -1,4 +1,4 @@
-"""Dead letters read back from their topic: the original record, and what the headers state about it."""
+"""Dead letters read back from their topic: the original record, and the facts that the headers state about it."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ class Letter:
     """A dead letter; `key`, `value` and `headers` are those of the original record."""
 
     place: Place
-    timestamp_ms: int  # when the letter was written
-    cause: str  # of the first of its readings
+    timestamp_ms: int  # time at which the letter was written
+    cause: str  # cause of its first reading
     detail: str
-    topic: str  # of the original, and its place there
+    topic: str  # topic of the original, and its place there
     partition: int
     offset: int
     produced_ms: int
-    positions: list[int] | None  # of the rejected readings in the record; None: the whole record
+    positions: list[int] | None  # positions of the rejected readings in the record; None: the whole record
     cut_from_bytes: int | None  # size of the original value, of which `value` is the beginning; None: all of it
-    requeued: int  # how often the record had been sent back before it was rejected
-    late_by_ms: list[int]  # of each reading; the least and the greatest where the letter has more than a hundred
+    requeued: int  # number of times that the record had been sent back before it was rejected
+    late_by_ms: list[int]  # lateness of each reading; the least and the greatest if the letter has more than a hundred
     key: bytes | None
     value: bytes | None
     headers: list[Header]
 
     @property
     def group(self) -> str | None:
-        """The record's key, or else the group that its JSON names; None where neither can be read."""
+        """The record's key, or the group that its JSON names; None if neither can be read."""
         try:
             if self.key:
                 return self.key.decode()
@@ -49,7 +49,7 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A selection of letters; what is empty or None selects all."""
+    """A selection of letters; empty fields and None select all."""
 
     causes: Sequence[str] = ()
     groups: Sequence[str] = ()
@@ -76,7 +76,7 @@ class Filter:
 
 
 def read_letter(record: Any) -> Letter | None:
-    """The letter that a Kafka record holds; None where it was not written by a worker."""
+    """The letter that a Kafka record holds; None if no worker wrote it."""
     texts: dict[str, bytes] = {name: value for name, value in record.headers if name.startswith(HEADER_PREFIX)}
 
     def text(name: str) -> str:
@@ -118,7 +118,7 @@ def receipt(places: Sequence[Place]) -> tuple[bytes, list[Header]]:
 
 
 def read_receipt(record: Any) -> list[Place] | None:
-    """The letters that a receipt names; None where the record is no receipt."""
+    """The letters that a receipt names; None if the record is no receipt."""
     if all(name != RECEIPT_HEADER for name, _ in record.headers):
         return None
     try:
@@ -140,10 +140,10 @@ def place_of(text: str) -> Place:
 
 
 def _number(text: str) -> int:
-    """A number of Kafka's.
+    """Parse a number of Kafka's.
 
     Raises:
-        ValueError: the text is none.
+        ValueError: the text is not such a number.
     """
     number = int(text)
     if not -(2**63) <= number < 2**63:
@@ -152,7 +152,7 @@ def _number(text: str) -> int:
 
 
 def _count(text: bytes) -> int:
-    """A count; 0 where the text is none, since a producer may have set the header, too."""
+    """Parse a count; 0 if the text is none, since a producer may have set the header too."""
     return int(text) if text.isdigit() and len(text) < 10 else 0
 
 

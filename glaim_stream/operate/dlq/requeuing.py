@@ -23,22 +23,22 @@ from glaim_stream.operate.dlq.subset import keep_readings
 from glaim_stream.operate.dlq.surveying import find_original, read_letters, survey
 
 _CHUNK = 200  # letters between receipts
-_CHUNK_READINGS = 1_000_000  # or so many readings in them, since each takes 40 bytes of memory
+_CHUNK_READINGS = 1_000_000  # most readings between receipts, since each takes 40 bytes of memory
 
 
 @dataclass(slots=True)
 class RequeueReport:
-    """What became of the letters that match the filter."""
+    """The outcome for the letters that match the filter."""
 
     matched: int = 0
-    sent: int = 0  # in a dry run: that would be sent
-    readings: int = 0  # in the sent letters; a letter of a whole record counts as one
-    already_sent: int = 0  # named by a receipt, and skipped
-    came_back: int = 0  # of records that had been sent back before, and skipped
-    other_topic: int = 0  # of another input topic
+    sent: int = 0  # letters sent; in a dry run, letters that would be sent
+    readings: int = 0  # readings in the sent letters; a letter of a whole record counts as one
+    already_sent: int = 0  # letters skipped because a receipt names them
+    came_back: int = 0  # letters skipped because their records had been sent back before
+    other_topic: int = 0  # letters of another input topic
     beyond_limit: int = 0
-    lost: list[Place] = field(default_factory=list)  # cut, and the input topic no longer holds the whole record
-    failed: list[tuple[Place, str]] = field(default_factory=list)  # with the broker's error
+    lost: list[Place] = field(default_factory=list)  # cut letters whose whole record the input topic no longer holds
+    failed: list[tuple[Place, str]] = field(default_factory=list)  # letters with the broker's error
 
 
 async def requeue(
@@ -55,14 +55,14 @@ async def requeue(
     """Send letters back.
 
     Args:
-        settings: how to reach Kafka, and the input topic.
+        settings: connection to Kafka, and the input topic.
         topic: the letters' topic.
-        chosen: which letters.
+        chosen: selection of letters.
         send: False for a dry run.
         again: include letters that a receipt names.
         returned: include letters of records that had been sent back before and were rejected again.
         limit: the most letters to send.
-        on_progress: called now and then, with the number of letters read and in all.
+        on_progress: called with the number of letters read and the total.
 
     Raises:
         SettingsError: the broker or a topic is not there.
@@ -102,7 +102,7 @@ async def requeue(
 
 
 async def _record(consumer: Any, settings: Settings, letter: Letter) -> tuple[bytes | None, bytes | None] | None:
-    """(key, value) to send; None where the letter was cut and the input topic no longer holds its record."""
+    """(key, value) to send; None if the letter was cut and the input topic no longer holds its record."""
     key, value = letter.key, letter.value
     if letter.cut_from_bytes is not None:
         whole = await find_original(consumer, settings, letter)
@@ -151,7 +151,7 @@ async def _acknowledged(
     partition: int | None,
     headers: list[tuple[str, bytes]],
 ) -> str:
-    """Wait for the acknowledgement of a message; returns the error, empty when there is none."""
+    """Wait for the acknowledgement of a message; return the error, empty if there is none."""
     try:
         await producer.send_and_wait(topic, value=value, key=key, partition=partition, headers=headers)
     except KafkaError as error:

@@ -24,13 +24,13 @@ def keep_readings(
     """A record's value with only the readings at `positions`.
 
     Args:
-        value: of the record.
-        headers: of the record; the content-type tells Arrow from JSON.
-        positions: counted as the decoder counts: in the order of the list, or of the columns within a row.
-        budget: a value beyond it is not decoded.
+        value: value of the record.
+        headers: headers of the record; the content-type tells Arrow from JSON.
+        positions: positions as the decoder counts them: in the order of the list, or of the columns within a row.
+        budget: limit of a value that is decoded.
 
     Returns:
-        The value itself where it holds no other readings, or where it cannot be taken apart.
+        The value itself if it holds no other readings, or if it cannot be taken apart.
     """
     wanted = sorted(set(positions))
     try:

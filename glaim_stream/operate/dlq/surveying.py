@@ -29,7 +29,7 @@ class LetterCount:
 class Survey:
     """Contents of a letters' topic; `foreign` messages are no letters."""
 
-    counts: dict[tuple[str, int], LetterCount] = field(default_factory=dict)  # by cause and input partition
+    counts: dict[tuple[str, int], LetterCount] = field(default_factory=dict)  # counts by cause and input partition
     requeued: set[Place] = field(default_factory=set)
     foreign: int = 0
 
@@ -42,7 +42,7 @@ class Survey:
 async def read_letters(
     settings: Settings, topic: str, chosen: Filter, *, on_progress: Progress = lambda done, total: None
 ) -> AsyncIterator[Letter | list[Place] | None]:
-    """Read the topic up to its present end: yields letters of the selection, receipts, and None for other messages.
+    """Read the topic up to its present end; yield letters of the selection, receipts, and None for other messages.
 
     Raises:
         SettingsError: the broker or the topic is not there.
@@ -94,7 +94,7 @@ async def survey(
 
 
 async def find_original(consumer: Any, settings: Settings, letter: Letter) -> Any | None:
-    """The record that a letter came from; None when the input topic does not hold it.
+    """The record that a letter came from; None if the input topic does not hold it.
 
     Whatever topic a letter names, only the input topic of the settings is read: anybody may write a letter.
     """

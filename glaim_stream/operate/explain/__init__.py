@@ -1,4 +1,4 @@
-"""Explains a published value: the window it was filled from, and what each reading of it contributed."""
+"""Explains a published value: the window from which it was filled, and the contribution of each reading."""
 
 from __future__ import annotations
 

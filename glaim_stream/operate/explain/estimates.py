@@ -1,8 +1,8 @@
 """The rows of one cell with their windows, made again from the input. No Kafka.
 
 Windows follow from the records alone, whatever the batches, so these are the windows that a worker had. Only a step
-that the wall clock closed is an exception: which readings had come by then is not in the topic. Its window is made from
-all records up to the one that the row's message names.
+that the wall clock closed is an exception: the topic does not tell which readings had come by then. Its window is made
+from all records up to the one that the row's message names.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from glaim_stream.core.vocabulary import FINAL, UPGRADED
 from glaim_stream.pipeline import Pipeline
 from glaim_stream.windows import NO_WINDOW, Closed
 
-_FAR_MS = 1 << 53  # of the wall clock: beyond every idle timeout
+_FAR_MS = 1 << 53  # wall clock beyond every idle timeout
 
 
 @dataclass(frozen=True)
 class Estimate:
     """A row of a cell, and the window from which it is filled.
 
-    revision: of the row.
+    revision: revision of the row.
     value: the reading; NaN for a hole.
     gap_age: steps since the sensor's last observation.
     step: place of the cell in the window.
     newest: number of newest steps of the window that are filled together.
     end_ms: start of the window's newest step.
-    values, observed: float64 and bool [C, T]; None where a reading came, or where the gap is too old to be filled.
+    values, observed: float64 and bool [C, T]; None if a reading came, or if the gap is too old to be filled.
     """
 
     revision: int
@@ -52,8 +52,8 @@ class CellEstimates:
 
         Args:
             pipeline: decodes and windows the records; its imputer is not used.
-            group: of the cell.
-            sensor: place in the group's model.
+            group: name of the cell's group.
+            sensor: place of the sensor in the group's model.
             ts_ms: start of the cell's step.
         """
         self._pipeline, self._windows = pipeline, pipeline.windows()
@@ -68,17 +68,17 @@ class CellEstimates:
     def close(self, *, silence: bool = False) -> None:
         """Close the steps that are still open, up to the newest reading; with `silence` also those after it.
 
-        The wall clock does the same when nothing more comes.
+        The wall clock does the same if nothing more comes.
         """
         while (fed := self._windows.close_idle(_FAR_MS) if silence else self._windows.close_end()).closed:
             self._collect(fed.closed)
 
     def newest(self) -> Estimate | None:
-        """The row with the highest revision, None without any."""
+        """The row with the highest revision; None without any."""
         return max(self._made, key=lambda each: each.revision, default=None)
 
     def of_revision(self, revision: int) -> Estimate | None:
-        """The last row of a revision; of an upgrade, the final row that it replaced."""
+        """The last row of a revision; for an upgrade, the final row that it replaced."""
         wanted = FINAL if revision == UPGRADED else revision
         return next((each for each in reversed(self._made) if each.revision == wanted), None)
 

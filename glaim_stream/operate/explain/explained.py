@@ -1,4 +1,4 @@
-"""A row and its parts: the value made again from its window, and where it differs from the published one, why."""
+"""A row and the parts of its value, made again from its window, and the reasons for a difference from the row."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNADAPTED = (
 
 @dataclass(frozen=True)
 class Row:
-    """What is known of a row: as it was published, or as it would be."""
+    """The facts of a row, as it was published or as it would be."""
 
     value: float
     method: Method
@@ -45,7 +45,7 @@ class Row:
 class Explained:
     """A row with the parts of its value.
 
-    recomputed: the value that its method has now; None where it cannot be made again, as that of a blend.
+    recomputed: the value by its method today; None if it cannot be made again, as that of a blend.
     notes: sentences for the reader.
     """
 
@@ -58,11 +58,11 @@ class Explained:
 
 @dataclass(frozen=True)
 class Means:
-    """What values are made with: the closed form of the repository, the network, and the sensors' table.
+    """The sources of values: the closed form of the repository, the network, and the sensors' table.
 
-    form: None where the repository has none.
-    network: makes the answers for one cell, by its lag; None where there is no network.
-    network_version: of `network`.
+    form: the closed form; None if the repository has none.
+    network: makes the answers for one cell, by its lag; None without a network.
+    network_version: version of `network`.
     """
 
     form: ClosedForm | None
@@ -93,13 +93,13 @@ def explain_published(row: Row, window: Estimate, sensor: int, means: Means) -> 
     """Explain a published value.
 
     Args:
-        row: with a value that a method made.
-        window: of that row.
+        row: a row with a value that a method made.
+        window: window of that row.
         sensor: place of the cell's sensor.
-        means: what the repository holds.
+        means: the sources of values.
 
     Raises:
-        ModelError: the method's model is not there, or does not fill the cell.
+        ModelError: the method's model does not exist, or does not fill the cell.
         ImputerError: the network fails.
     """
     notes: list[str] = []
@@ -158,7 +158,7 @@ def explain_unpublished(window: Estimate, sensor: int, means: Means) -> Explaine
 
 
 def _compared(row: Row, window: Estimate, parts: Parts, sensor: int, means: Means, notes: list[str]) -> Explained:
-    """The parts of a value that its method can make again, and a note where it is another one than was published."""
+    """The parts of a value that its method can make again, with a note if it differs from the published value."""
     again = _published(parts.value, row.method, sensor, window, means)
     if abs(again - row.value) <= _SAME * max(abs(again), abs(row.value)):
         return Explained(row, window, parts.completed(row.value, ROUNDING), again, tuple(notes))

@@ -20,11 +20,11 @@ def network_answers(settings: Settings, model: Model, contract: Contract, sensor
     """Return the answers of the version that the repository's contract names.
 
     Args:
-        settings: repository, and what a version must show.
-        model: of the catalogue.
-        contract: of the model.
-        sensor: of the cell.
-        lag: steps of the cell before the windows' newest one.
+        settings: repository, and the checks that a version must pass.
+        model: the model's entry in the catalogue.
+        contract: contract of the model.
+        sensor: place of the cell's sensor.
+        lag: steps from the cell to the windows' newest one.
 
     Raises:
         ImputerError: torch is not installed.

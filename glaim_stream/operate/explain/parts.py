@@ -1,4 +1,4 @@
-"""The parts of a value, by the method that made it: contributions of readings, and the rest by name. They add up."""
+"""The parts of a value, by the method that made it: contributions of readings and named remainders. They add up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from glaim_stream.operate.explain.estimates import Estimate
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-_SAME = 1e-9  # of the largest part: a smaller rest is rounding error
+_SAME = 1e-9  # share of the largest part: a smaller rest is rounding error
 _BASES = {
     LEVEL: "the sensor's own level in the window",
     EXPECTED: "the level that the other sensors' levels lead to expect",
@@ -39,10 +39,10 @@ class Part:
 class Parts:
     """A value as the sum of its parts, in the sensor's unit.
 
-    value: what is explained.
-    contributions: float64 [C, T], of the readings of the window.
-    parts: the others, the base first; none of them is 0.
-    deviation: of the closed form, before rounding; None for other methods.
+    value: the explained value.
+    contributions: float64 [C, T], contributions of the window's readings.
+    parts: the other parts, the base first; none of them is 0.
+    deviation: deviation of the closed form, before rounding; None for other methods.
     """
 
     value: float
@@ -56,7 +56,7 @@ class Parts:
         return float(self.contributions.sum()) + sum(part.value for part in self.parts)
 
     def completed(self, value: float, name: str) -> Parts:
-        """The parts of another value, with the difference as one part; none where it is a rounding error."""
+        """The parts of another value, with the difference as one part; left out if it is a rounding error."""
         rest = value - self.total
         size = max(abs(value), float(np.abs(self.contributions).sum()), *(abs(each.value) for each in self.parts), 0.0)
         added = (Part(name, rest),) if abs(rest) > _SAME * size else ()
@@ -64,7 +64,7 @@ class Parts:
 
 
 def of_form(form: ClosedForm, window: Estimate, sensor: int) -> Parts | None:
-    """The parts of the closed form's value, None where it declines."""
+    """The parts of the closed form's value; None if it declines."""
     assert window.values is not None
     assert window.observed is not None
     found = explain(form, window.values, window.observed, window.end_ms, sensor, window.step, window.newest)
@@ -77,7 +77,7 @@ def of_form(form: ClosedForm, window: Estimate, sensor: int) -> Parts | None:
 
 
 def of_baseline(window: Estimate, sensor: int, *, direction: bool) -> tuple[Parts, Method] | None:
-    """The parts of interpolation, or of the last value where no reading follows; None without any reading.
+    """The parts of interpolation, or of the last value if no reading follows; None without any reading.
 
     The readings of a direction are turned so that the shorter arc between them holds the value: 0 between 350 and 10
     has the parts -5 and 5.
@@ -101,18 +101,18 @@ def of_baseline(window: Estimate, sensor: int, *, direction: bool) -> tuple[Part
 
 Answers = Callable[[Doubles, Bools], Doubles]  # windows [n, C, T] and their observed cells to values [n] of one cell
 
-_MOST_OCCLUDED = 512  # readings that are hidden one by one, those nearest to the hole
+_MOST_OCCLUDED = 512  # most readings that are hidden one by one, those nearest to the hole
 
 
 def of_network(answers: Answers, window: Estimate) -> Parts:
-    """The parts of a network's value: how much it changes as each reading is hidden.
+    """The parts of a network's value: its change as each reading is hidden.
 
-    Readings share what they say, and hiding one of two that agree changes little. So these parts do not add up by
+    Readings share information, and hiding one of two that agree changes little. So these parts do not add up by
     themselves, and the rest is a part of its own.
 
     Args:
         answers: the network, for the explained cell.
-        window: of the cell.
+        window: window of the cell.
 
     Raises:
         ImputerError: the network fails.

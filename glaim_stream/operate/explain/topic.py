@@ -19,7 +19,7 @@ from glaim_stream.operate.explain.estimates import CellEstimates
 from glaim_stream.output import read_rows, without_dictionaries
 from glaim_stream.windows import history_ms
 
-_CLOCK_SKEW_MS = 60_000  # between the clocks of producers, brokers and workers
+_CLOCK_SKEW_MS = 60_000  # most difference between the clocks of producers, brokers and workers
 
 Progress = Callable[[int, int], object]
 
@@ -45,21 +45,21 @@ async def find_published(
     """Return the newest revision of a cell's row.
 
     Args:
-        settings: how to reach Kafka, and the output topic.
+        settings: connection to Kafka, and the output topic.
         catalogue: states how far ahead of its record a reading may be stamped.
-        model: of the group.
-        group: of the cell.
-        sensor: of the cell.
+        model: model of the group.
+        group: group of the cell.
+        sensor: sensor of the cell.
         ts_ms: start of the cell's step.
-        on_progress: called with the records read and in all.
+        on_progress: called with the number of records read and the total.
 
     Raises:
-        SettingsError: the topic or the row is not there.
+        SettingsError: the topic or the row does not exist.
     """
     newest: Published | None = None
     first_ms = last_ms = None
     others: set[str] = set()
-    # A row is published no earlier than its readings may be.
+    # A row is published no earlier than the earliest time of its readings.
     since_ms = ts_ms - catalogue.max_ahead_ms(model) - _CLOCK_SKEW_MS
     async with reader(settings) as consumer:
         ranges = await ranges_of(settings, consumer, settings.output_topic, since_ms=since_ms)
@@ -110,15 +110,15 @@ async def read_input(
     """Apply the records on which a row depends, and return their range.
 
     Args:
-        settings: how to reach Kafka, and the input topic.
+        settings: connection to Kafka, and the input topic.
         catalogue: the models.
         published: the row.
-        ts_ms: start of its step.
-        estimates: collects the rows of its cell.
-        on_progress: called with the records read and in all.
+        ts_ms: start of the row's step.
+        estimates: collects the rows of the cell.
+        on_progress: called with the number of records read and the total.
 
     Raises:
-        SettingsError: the topic or its partition is not there.
+        SettingsError: the topic or its partition does not exist.
     """
     async with reader(settings) as consumer:
         (part,) = await ranges_of(

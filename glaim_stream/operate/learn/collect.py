@@ -1,4 +1,4 @@
-"""Collects the readings of one model: decoded as by the worker, and counted where they must not be learned."""
+"""Collects the readings of one model, decoded as in the worker, and counts those that must not be learned."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from glaim_stream.health import Series as HealthSeries
 from glaim_stream.health import doubtful_cells
 from glaim_stream.operate.learn.stuck import stuck_cells
 
-# What stray times leave may still be long: gridding takes up to 100 bytes a reading, so 1 GB here.
+# A series without stray times may still be long: gridding takes up to 100 bytes a reading, so 1 GB here.
 MOST_CELLS = 10_000_000
-MOST_READINGS = 20_000_000  # of which each takes 25 bytes until they are gridded
+MOST_READINGS = 20_000_000  # each takes 25 bytes until they are gridded
 
 _MOST_GROUPS = 2**31
 
@@ -36,10 +36,10 @@ class Collector:
     """The readings of one model's groups, record by record, and then as series.
 
     left_out: number of readings, or of cells of the series, that are not learned, by reason.
-    from_table: whether the readings are those of a table. It may have been resampled, so even stamps in it say nothing
+    from_table: True if the readings come from a table. It may have been resampled, so even stamps in it tell nothing
         about the clocks of the sensors; those of messages do.
-    groups: once `series` was called, the readings by group, also those that stand apart and those of stuck sensors:
-        the detectors of sensor health see them too.
+    groups: readings by group once `series` was called. They include readings that stand apart and those of stuck
+        sensors: the detectors of sensor health see them too.
     """
 
     def __init__(self, catalogue: Catalogue, model: str, budget: Budget, *, most: int = MOST_READINGS) -> None:
@@ -48,8 +48,8 @@ class Collector:
         Args:
             catalogue: models and groups.
             model: name of a model of the catalogue.
-            budget: limits of a record and of what is decoded at once.
-            most: readings that are kept; with more, the readings of every second group are dropped, until one is left.
+            budget: limits of a record and of the amount decoded at once.
+            most: most readings to keep; with more, the readings of every second group are dropped, until one is left.
         """
         self._groups = GroupIndex(catalogue)
         self._decoder = Decoder(self._groups, budget)
@@ -58,7 +58,7 @@ class Collector:
         self._judged = np.array([sensor.plausibility for sensor in self._model.sensors])
         self._columns: list[_Columns] = []
         self._most, self._kept = most, 0
-        self._every, self._first = 1, -1  # one group in so many is kept, among them this one
+        self._every, self._first = 1, -1  # one group in `_every` is kept, among them `_first`
         self.from_table = False
         self.left_out: Counter[str] = Counter()
         self.readings = 0
@@ -68,8 +68,8 @@ class Collector:
         """Decode records of the input topic, in the order of their arrival.
 
         Args:
-            records: of one partition.
-            now_ms: wall clock.
+            records: records of one partition.
+            now_ms: wall clock, epoch milliseconds.
         """
         for decoded in self._decoder.decode_parts(records, now_ms=now_ms):
             for reject in decoded.rejects:
@@ -111,7 +111,7 @@ class Collector:
             raise ModelError(f"expected readings of the groups of {self._model.name}, found none")
         cell, time_ms, value, doubtful = (np.concatenate(column) for column in zip(*self._columns, strict=True))
         self._columns.clear()
-        order = np.lexsort((time_ms, cell))  # stable: of two readings of one time the later one comes later
+        order = np.lexsort((time_ms, cell))  # stable: the later of two readings with the same time comes later
         cell, time_ms, value, doubtful = cell[order], time_ms[order], value[order], doubtful[order]
         again = np.zeros(len(cell), np.bool_)
         again[:-1] = (cell[1:] == cell[:-1]) & (time_ms[1:] == time_ms[:-1])

@@ -1,6 +1,6 @@
-"""One learning at a time: fits a closed form, tries it, and replaces the one in use where it is better.
+"""One learning at a time: fits a closed form, tries it, and replaces the form in use if the new one is better.
 
-It is not replaced by one that lost a sensor, or that was not tried on it (`silent`).
+A form that lost a sensor, or that was not tried on one (`silent`), does not replace it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Learned:
     """The outcome of a learning.
 
     form: the new closed form; None if none was fitted, because there are no unseen rows for a trial.
-    chosen: whether it takes the place of what is in use; written unless the run is a dry one.
-    reason: why it does or does not.
+    chosen: True if it replaces the form in use; written unless the run is a dry one.
+    reason: reason for the choice.
     held: number of the newest rows on which it was tried.
-    errors: of the trial; empty without one.
-    problem: why the file that was in the place cannot be used; empty if it can, or if there was none.
-    no_habits: why the form has no habits of the sensors beside it; empty if it has, or if none was fitted.
+    errors: errors of the trial; empty without one.
+    problem: reason why the former file cannot be used; empty if it can, or if there was none.
+    no_habits: reason why the form has no habits of the sensors beside it; empty if it has, or if none was fitted.
     """
 
     form: ClosedForm | None
@@ -59,7 +59,7 @@ def learn(
     untried: bool = False,
     dry_run: bool = False,
 ) -> Learned:
-    """Fit a closed form and place it in the model's folder if it is better than what is in use, for all its sensors.
+    """Fit a closed form and place it in the model's folder if it beats what is in use, for all its sensors.
 
     The form is fitted on the rows before the trial and placed as it was tried. So both forms of the next learning have
     not seen its newest rows, even if it begins less than a window later. A second process waits for the first.
@@ -68,8 +68,8 @@ def learn(
         series: rows of the model's groups.
         model: the model's entry in the catalogue.
         folder: the model's folder in the repository; created if it is absent.
-        groups: readings from which the habits of the sensors are learned, which are placed with the form.
-        timezone: zone of the habits of the day.
+        groups: readings from which the habits of the sensors are learned; these are placed with the form.
+        timezone: time zone of daily habits.
         force: place the form in any case, also without a trial.
         untried: place the first form without a trial while there are too few rows for one.
         dry_run: write nothing.
@@ -93,7 +93,7 @@ def learn(
 
 
 def in_use(folder: Path, model: Model) -> tuple[ClosedForm | None, str]:
-    """The closed form that workers use, if there is one, and why the file in its place cannot be used, if so."""
+    """The closed form that workers use, or None, and the reason why its file cannot be used, if so."""
     if not target(folder).exists():
         return None, ""
     try:

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 Bools = NDArray[np.bool_]
 
-_LEAST_READINGS = 12  # of a stretch
-_LONGER = 6  # times as long as the stretches of the other readings
+_LEAST_READINGS = 12  # fewest readings of a stretch
+_LONGER = 6  # factor over the usual length of the other readings' stretches
 _USUAL = 0.75  # share of the other readings that lie in stretches of at most the usual length
-_OTHERS = 24  # readings outside of a stretch, without which nothing is known of the sensor's habit
+_OTHERS = 24  # fewest readings outside of a stretch that tell the sensor's habit
 
 
 def stuck_cells(values: NDArray[np.float64], observed: Bools) -> Bools:
@@ -39,13 +39,13 @@ def _stuck_stretches(readings: NDArray[np.float64]) -> list[tuple[int, int]]:
     ends = np.append(starts[1:], len(readings))
     lengths = ends - starts
     ascending = np.sort(lengths)
-    within = np.cumsum(ascending)  # readings in stretches of at most such a length
+    within = np.cumsum(ascending)  # number of readings in stretches of at most this length
     found = []
     for stretch in np.flatnonzero(lengths >= _LEAST_READINGS):
         others = len(readings) - lengths[stretch]
         if others < _OTHERS:
             continue
-        # The stretch itself stands among the longer ones; where it is reached, the usual length is no shorter than it.
+        # The stretch itself is among the longer ones; where it is reached, the usual length is no shorter than it.
         usual = ascending[np.searchsorted(within, _USUAL * others)]
         if lengths[stretch] >= _LONGER * usual:
             found.append((int(starts[stretch]), int(ends[stretch])))

@@ -1,4 +1,4 @@
-"""The trial of a new closed form: the newest rows, which neither it nor the form in use has seen."""
+"""The trial of a new closed form on the newest rows, which neither it nor the form in use has seen."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from glaim_stream.form import (
 )
 
 MOST_WINDOWS = 512
-_SHARE = 0.1  # of the rows is held out: at least a window, at most two, because the form learns nothing of them
+_SHARE = 0.1  # share of the rows held out: at least a window, at most two, because the form learns nothing of them
 
 Errors = dict[str, dict[str, float]]  # mean squared errors by method and case, in squared deviations
 
 
 def held_out(series: Series, steps: int, seen_until_ms: int | None) -> int:
-    """Return how many of the newest rows a trial has. With fewer than `steps`, also below 0, there can be none.
+    """Return the number of newest rows for a trial. With fewer than `steps`, also below 0, there can be none.
 
     Args:
         series: all rows.
-        steps: T, of a window.
-        seen_until_ms: end of the rows that the form in use has seen; None: unknown, or there is no such form.
+        steps: T, steps of a window.
+        seen_until_ms: end of the rows that the form in use has seen; None if unknown, or without such a form.
     """
     wanted = max(steps, min(2 * steps, int(_SHARE * series.steps)))
     room = series.steps - rows_needed(steps)
@@ -51,10 +51,10 @@ def errors_of(forms: Mapping[str, ClosedForm], series: Series, held: int, steps:
     are then filled and scored by the shorter way.
 
     Args:
-        forms: by the name of the method; the first one knows the sensors' kinds.
+        forms: closed forms by the name of the method; the first one knows the sensors' kinds.
         series: all rows.
         held: number of the newest rows that no form has seen.
-        steps: T, of a window.
+        steps: T, steps of a window.
     """
     windows = series.rows(max(0, series.steps - held - steps + 1), series.steps).windows(steps, MOST_WINDOWS)
     since_ms = series.start_ms + (series.steps - held) * series.step_ms
