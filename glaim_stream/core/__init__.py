@@ -1,6 +1,6 @@
-"""What every room may use: settings, catalogue, contracts, errors, metrics, times, TLS and names.
+"""Foundations of all packages: settings, catalogue, contracts, errors, metrics, times, TLS and names.
 
-Each module here is a door of its own, because one reader needs the words of a row and another one pydantic.
+Each module here is imported by itself, because some users need only the vocabulary and others need pydantic.
 """
 
 __all__ = [

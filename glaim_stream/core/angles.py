@@ -14,7 +14,7 @@ Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 TURN = 360.0
-ALMOST = 5.0  # degrees from both ends of the circle within which the readings of a direction come in time
+ALMOST = 5.0  # degrees from both ends of the circle, which the readings of a direction reach in time
 
 
 def start_of(signed: Bools) -> Doubles:

@@ -1,11 +1,11 @@
-"""How much records, groups and windows may take in memory, decided before any of it is allocated."""
+"""Memory limits of records, groups and windows, checked before any memory is allocated."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Self
 
-BATCHES_IN_FLIGHT = 4  # of a partition; more hide latency and use more memory
+BATCHES_IN_FLIGHT = 4  # batches of one partition; more hide latency and use more memory
 
 
 class OverBudget(ValueError):
@@ -20,14 +20,14 @@ class Budget:
     takes what it decompresses to, up to some thousand times its bytes.
     """
 
-    record_bytes: int = 32_000_000  # of one Arrow value once decompressed
-    record_json_bytes: int = 4_000_000  # of one JSON value
-    record_readings: int = 250_000  # of one record, in either format
-    batch_bytes: int = 32_000_000  # of the values that are decoded together, Arrow ones once decompressed
-    batch_readings: int = 250_000  # of the Arrow records that are decoded together
-    groups: int = 10_000  # with windows in one partition
-    slice_bytes: int = 8_000_000  # of windows and rows that are made before they are published; at least one step
-    unpacked_bytes: int = 32 * 1024**2  # of one compressed batch of Kafka records, and of the records of a poll
+    record_bytes: int = 32_000_000  # bytes of one Arrow value once decompressed
+    record_json_bytes: int = 4_000_000  # bytes of one JSON value
+    record_readings: int = 250_000  # readings of one record, in either format
+    batch_bytes: int = 32_000_000  # bytes of the values that are decoded together, Arrow ones once decompressed
+    batch_readings: int = 250_000  # readings of the Arrow records that are decoded together
+    groups: int = 10_000  # groups with windows in one partition
+    slice_bytes: int = 8_000_000  # bytes of windows and rows that are made before they are published; at least one step
+    unpacked_bytes: int = 32 * 1024**2  # bytes of one unpacked batch of Kafka records, and of a poll's records
 
     @classmethod
     def of(cls, record_mb: int, groups: int) -> Self:
@@ -38,7 +38,7 @@ class Budget:
 
         Args:
             record_mb: megabytes of the largest Arrow record once decompressed.
-            groups: with windows in one partition.
+            groups: number of groups with windows in one partition.
         """
         record_bytes = record_mb * 1_000_000
         readings = record_bytes // 128

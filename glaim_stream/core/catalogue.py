@@ -23,7 +23,7 @@ from glaim_stream.core.contract import Contract
 from glaim_stream.core.errors import CatalogueError, ContractError
 from glaim_stream.core.validation import problems_text
 
-LEARN = "learn"  # in place of a model's name: the catalogue's model that is learned while the workers run
+LEARN = "learn"  # stands for a model's name: the model is learned while the workers run
 
 _DEGREES = ("", "°", "deg", "degree", "degrees")  # units of a direction
 
@@ -168,7 +168,7 @@ class Model(_Strict):
 
     @property
     def directions(self) -> NDArray[np.bool_] | None:
-        """Which sensors' readings are directions in degrees, bool [C]; None: none is."""
+        """Whether each sensor's readings are directions in degrees, bool [C]; None: no sensor's are."""
         found = np.array([sensor.is_direction for sensor in self.sensors])
         return found if found.any() else None
 
@@ -253,7 +253,7 @@ class Catalogue(_Strict):
         return self
 
     def max_ahead_ms(self, model: Model) -> int:
-        """How far a reading of `model` may be ahead of its record's time, milliseconds."""
+        """Greatest lead of a reading of `model` over its record's time, milliseconds."""
         return min(round(self.max_ahead_s * 1000), model.window * model.step_ms)
 
     def model_of(self, group: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Settings of earlier releases that are gone, and what each became.
+"""Settings of earlier releases that are gone, and their replacements.
 
 The worker and the chart refuse them by this one table; `python -m deploy.chart_docs` writes it to files/gone.yaml.
 """
@@ -72,12 +72,12 @@ _GONE = {
 
 
 def gone_settings() -> dict[str, str]:
-    """What the user does instead, by the name of the former setting."""
+    """Advice on the replacement, by the name of the former setting."""
     return {
         name: gone.became.format_map({each: f"GLAIM_{each.upper()}" for each in _CHART}) for name, gone in _GONE.items()
     }
 
 
 def gone_values() -> dict[str, str]:
-    """What the user does instead, by the path of the former value in the chart."""
+    """Advice on the replacement, by the path of the former value in the chart."""
     return {gone.chart: gone.became.format_map(_CHART) for gone in _GONE.values() if gone.chart}

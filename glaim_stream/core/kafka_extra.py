@@ -33,5 +33,5 @@ _REFUSED = {
 
 
 def why_refused(name: str) -> str | None:
-    """Why an option of the client cannot be given; None where it can."""
+    """The reason why an option of the client cannot be given; None if it can."""
     return _LOGIN if name.startswith(("sasl_", "ssl_")) else _REFUSED.get(name)

@@ -73,7 +73,7 @@ score_intervals = Counter("glaim_score_intervals", "Hidden observations with an 
 score_intervals_holding = Counter(
     "glaim_score_intervals_holding", "Hidden observations within their interval", ["model", "position"]
 )
-# Of stretches that are over (output.quality); errors are shares of the baseline's, so that sensors can be added.
+# Figures of finished stretches (output.quality); errors are shares of the baseline's, so that sensors can be added.
 quality_cells = Counter(
     "glaim_quality_cells",
     "Filled cells whose true value is known: hidden readings, and late ones for what was published",

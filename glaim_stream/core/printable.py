@@ -9,7 +9,7 @@ def printable(text: str, *, keep: str = "") -> str:
     These are control and format characters, line ends among them, so that a name cannot pretend to be another line.
 
     Args:
-        text: to be shown.
+        text: text to be shown.
         keep: characters that stay, such as the line ends of a document.
     """
     if text.isprintable():

@@ -52,10 +52,10 @@ class Readings:
     sensor: NDArray[np.int32]  # row of the sensor in the model
     event_time_ms: NDArray[np.int64]
     value: NDArray[np.float64]
-    offset: NDArray[np.int64]  # of its record
-    position: NDArray[np.int32]  # of the reading inside its record
+    offset: NDArray[np.int64]  # offset of its record
+    position: NDArray[np.int32]  # position of the reading inside its record
     quality: NDArray[np.int8]  # vocabulary.Quality; BAD exactly where the value is NaN
-    produced_ms: NDArray[np.int64]  # time of production of its record; wall time if the record has none
+    produced_ms: NDArray[np.int64]  # production time of its record; wall time if the record has none
     requeued: NDArray[np.bool_]  # comes from a requeued dead letter, so that no row contains it yet
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Readings and records that are not taken, and why."""
+"""Rejected readings and records, with their causes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FEW = 100  # up to this many rows, each has a detail of its own
 
 
 class DeadLetterCause(StrEnum):
-    """Why a reading or a whole record went to the dead-letter topic."""
+    """The cause that sent a reading or a whole record to the dead-letter topic."""
 
     UNREADABLE = "unreadable"  # not a record of Kafka's format, or more than max_unpacked_bytes
     UNDECODABLE = "undecodable"  # not the JSON or Arrow that its content-type announces

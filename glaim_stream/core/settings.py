@@ -29,7 +29,7 @@ from glaim_stream.core.validation import problems_of
 _ADDRESS = re.compile(r"(\w+://)?(\[[0-9A-Fa-f:.]+\]|[^\s:/,\[\]]+)(:\d{1,5})?")
 _PAGE = re.compile(r"(([^\s:/,\[\]]+|\[[0-9A-Fa-f:.]+\]):)?\d{1,5}")
 TLS_SCHEME = "grpcs://"
-PROBED_SHARE = 0.05  # of the groups at a step, beside a network
+PROBED_SHARE = 0.05  # share of the groups at a step, beside a network
 DEAD_LETTER_SUFFIX, LATE_SUFFIX, OUTAGE_SUFFIX = "-dlq", "-late", "-outages"
 
 
@@ -280,7 +280,7 @@ class Settings(BaseSettings):
 
     @property
     def trust(self) -> Trust:
-        """What a model version must show before it is used."""
+        """Requirements that a model version must meet before it is used."""
         key = PublicKey.parse(self.manifest_key) if self.manifest_key else None
         operators = frozenset(name.strip() for name in self.model_operators.split(",") if name.strip())
         return Trust(key is not None, key, operators)

@@ -1,6 +1,6 @@
 """Whether the time of a record is believed: one that a producer has set may lie years beyond the wall clock.
 
-The wall clock is not in the topic, and a rebuild reads the same records later. What the clock said is therefore kept as
+The wall clock is not in the topic, and a rebuild reads the same records later. Times of the clock are therefore kept as
 `Tick`s from the first record on that was not believed; a commit carries those that its windows need, and a rebuild
 judges by them alone. While every record is believed there is no tick, and the clock decides nothing.
 """
@@ -28,17 +28,17 @@ class Tick(NamedTuple):
 
 
 def bound_ms(max_ahead_ms: int, span_ms: int) -> int:
-    """How far a record may lie beyond the wall clock, milliseconds.
+    """Greatest distance of a record beyond the wall clock, milliseconds.
 
     Args:
-        max_ahead_ms: how far a reading may be ahead of its record.
-        span_ms: how far back a rebuild reads; MAX_TICKS ticks, half a bound apart, have to reach so far.
+        max_ahead_ms: greatest lead of a reading over its record.
+        span_ms: time that a rebuild reads back; MAX_TICKS ticks, half a bound apart, have to reach so far.
     """
     return max(LEAST_BOUND_MS, max_ahead_ms, 2 * span_ms // MAX_TICKS)
 
 
 class Stamps:
-    """What the wall clock said about the records of one partition.
+    """The verdicts of the wall clock on the records of one partition.
 
     A record is believed unless it lies more than a bound beyond the last tick. The clock is looked at anew when a
     record does and the last tick is at least half a bound old, so a record is always believed when it lies less than
@@ -48,7 +48,7 @@ class Stamps:
     def __init__(self, bound_ms: int) -> None:
         self._bound_ms = bound_ms
         self._ticks: list[Tick] = []
-        self._last_doubted = -1  # offset
+        self._last_doubted = -1  # offset of the last record that was not believed
         self._known_until = 0  # below this offset the ticks are complete
 
     def believed_until(
@@ -61,7 +61,7 @@ class Stamps:
         """Return the wall time of each record that is not believed, and the largest int64 of the others.
 
         Args:
-            records: in order of offset.
+            records: records in order of offset.
             offset: int64 [r], their offsets.
             produced_ms: int64 [r], their times, epoch milliseconds.
             now_ms: wall time, epoch milliseconds.

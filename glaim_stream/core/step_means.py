@@ -1,4 +1,4 @@
-"""The mean of the readings of one step: of numbers the arithmetic mean, of directions that of their unit vectors.
+"""The mean of the readings of one step: the arithmetic mean of numbers, the mean of unit vectors for directions.
 
 The readings are added one by one, in order of arrival, as complex numbers where there are directions. Sums of the same
 readings in the same order have the same bits wherever they are made.
@@ -17,8 +17,8 @@ Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Sums = NDArray[Any]  # float64, or complex128 where there are directions
 
-_SCALE = 2.0**-31  # of numbers: a power of two changes no digit, and the sum of the largest floats stays finite
-_DIGITS = 9  # of a mean direction, which sines and cosines change in the twelfth
+_SCALE = 2.0**-31  # factor of numbers: a power of two changes no digit, and the sum of the largest floats stays finite
+_DIGITS = 9  # digits of a mean direction; sines and cosines change the twelfth
 
 
 def addends(values: Doubles, directions: Bools | None) -> Sums:
@@ -39,8 +39,8 @@ def means(sums: Sums, count: NDArray[np.integer], single: Doubles, signed: Bools
     that cancel each other have no mean; theirs is some direction across.
 
     Args:
-        sums: [k], of `addends`.
-        count: [k], readings of each step, 1 or more.
+        sums: [k], sums of `addends`.
+        count: [k], number of readings of each step, 1 or more.
         single: float64 [k], a reading of each step.
         signed: bool [k], steps with a reading below 0: their directions are from -180 to 180.
         directions: bool [k], as for `addends`.
@@ -58,7 +58,7 @@ def mean_of_each(values: Doubles, step: NDArray[np.int64], steps: int, direction
     Args:
         values: float64 [n], in order of arrival.
         step: int64 [n], from 0 on.
-        steps: number of them.
+        steps: number of steps.
         directions: bool [n], as for `addends`.
     """
     parts = addends(values, directions)

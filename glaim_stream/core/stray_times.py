@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-FEWEST = 20  # of fewer times no part can be called the rest
-_SHARE = 0.05  # at either end, of what may be stray
+FEWEST = 20  # times; among fewer, no part can be called the rest
+_SHARE = 0.05  # share of the times at either end that may be stray
 
 
 def stray_times(times_ms: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Find the few times far from the others, in any order.
 
-    A time is stray if it lies further from the middle 90 % of all times than these span. What remains is then at most
+    A time is stray if it lies further from the middle 90 % of all times than these span. The rest is then at most
     three times as long as its middle, and no more than 5 % at either end can be stray: a file of which more lies
     elsewhere holds two periods, and no clock can be blamed.
 

@@ -12,7 +12,7 @@ from glaim_stream.core.errors import SettingsError
 
 # Years 1900 to 2200. A number outside this range is probably in another unit (seconds, microseconds).
 EARLIEST_MS, LATEST_MS = -2_208_988_800_000, 7_258_118_400_000
-NO_TIME = int(np.iinfo(np.int64).min)  # of a row without a time, as numpy's NaT: -1 would be a millisecond of 1969
+NO_TIME = int(np.iinfo(np.int64).min)  # time of a row without one, as numpy's NaT: -1 would be a millisecond of 1969
 
 _START_NS = time.time_ns() - time.monotonic_ns()
 

@@ -49,7 +49,7 @@ class Identity:
     authorities: bytes | None
     certificate: bytes | None
     key: bytes | None
-    expires_s: dict[str, float]  # by kind of file, `certificate` and `authorities`: seconds since the epoch
+    expires_s: dict[str, float]  # expiry by kind of file, `certificate` and `authorities`: seconds since the epoch
 
     @property
     def expired(self) -> str | None:
@@ -66,7 +66,7 @@ class WatchedTls(WatchedFiles[Identity]):
 
         Args:
             use: KAFKA, TRITON or METRICS. For METRICS the process is the server, for the others the client.
-            files: their names.
+            files: names of the files.
 
         Raises:
             SettingsError: the files cannot be used.
@@ -117,7 +117,7 @@ def read_identity(files: TlsFiles, *, server: bool = False) -> Identity:
     """Read TLS files.
 
     Args:
-        files: their names.
+        files: names of the files.
         server: make the context of a server. With authorities it requests a certificate of its clients, and closes
             connections of those that show one of another authority; a client may show none.
 

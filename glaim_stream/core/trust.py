@@ -42,9 +42,9 @@ class PublicKey:
         """Check the signature of a file.
 
         Args:
-            content: of the signed file.
+            content: content of the signed file.
             signature: content of its signature file.
-            name: what the message calls the file.
+            name: name of the file in the message.
 
         Raises:
             ModelError: the signature is not of this content or not by this key.
@@ -82,7 +82,7 @@ def _shown(number: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """What a version must show before it is used.
+    """Requirements that a model version must meet before it is used.
 
     Attributes:
         require_manifest: versions without a manifest are refused; otherwise they are used with a warning.

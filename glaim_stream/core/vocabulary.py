@@ -29,7 +29,7 @@ GAP_AGE_NAMES = ("1", "2-4", "5-16", "17-48", "over 48")
 
 
 class Method(IntEnum):
-    """How a row's value was obtained."""
+    """The way in which a row's value was obtained."""
 
     OBSERVED = 0
     MODEL = 1
@@ -41,7 +41,7 @@ class Method(IntEnum):
 
 
 class Quality(IntEnum):
-    """How far a value can be trusted."""
+    """The degree to which a value can be trusted."""
 
     GOOD = 0  # observed
     UNCERTAIN = 1  # imputed, or doubtful: reported so by its sensor, or apart from its window
@@ -50,7 +50,7 @@ class Quality(IntEnum):
 
 METHODS = [method.name.lower() for method in Method]
 QUALITIES = [quality.name.lower() for quality in Quality]
-DOUBTFUL = "doubtful"  # in place of a method, in files that `fill` wrote: a reading that stands apart and is kept
+DOUBTFUL = "doubtful"  # the method of a reading that stands apart and is kept, in files that `fill` wrote
 
 
 class Status(IntEnum):

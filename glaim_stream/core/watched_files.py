@@ -1,4 +1,4 @@
-"""What files hold, read again when they change; while they are being replaced, what was read before stays in use."""
+"""Caches file contents and reloads them on change. During a replacement the old contents stay in use."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class WatchedFiles(Generic[T]):
         """Read the files, several times if they cannot be used at first: they may be in the middle of a replacement.
 
         Args:
-            name: of the contents, in log lines.
-            files: that are watched.
+            name: name of the contents in log lines.
+            files: files to watch.
             read: reads them; raises SettingsError while they cannot be used.
 
         Raises:
@@ -58,7 +58,7 @@ class WatchedFiles(Generic[T]):
             return contents
 
     def described(self, contents: T) -> str:
-        """What the log line about changed contents ends with."""
+        """End of the log line about changed contents."""
         return ""
 
     def _first(self) -> T:

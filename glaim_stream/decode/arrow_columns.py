@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.budget import OverBudget
 
-_VIEW_BYTES = 16  # of one entry of a view array; its first four bytes are the length of the text
-_MOST_VIEWED_BYTES = 64_000_000  # of texts that views refer to, counted once per row
+_VIEW_BYTES = 16  # bytes of one entry of a view array; its first four bytes are the length of the text
+_MOST_VIEWED_BYTES = 64_000_000  # bytes of texts that views refer to, counted once per row
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
 
 
 def inexact(column: pa.ChunkedArray) -> NDArray[np.bool_] | bool:
-    """Which numbers of a column are integers that no float of 64 bits equals; False if the column has none."""
+    """Find the numbers of a column that are integers and equal no float of 64 bits; False if the column has none."""
     entry = _entry_type(column)
     if not (pa.types.is_int64(entry) or pa.types.is_uint64(entry)):
         return False
@@ -71,7 +71,7 @@ def _entry_type(column: pa.ChunkedArray) -> pa.DataType:
 
 
 def _per_entry(column: pa.ChunkedArray, convert: Any) -> NDArray[np.float64]:
-    """Convert a column; of a dictionary each entry once, however many rows refer to it."""
+    """Convert a column; each entry of a dictionary once, however many rows refer to it."""
     if not pa.types.is_dictionary(column.type):
         converted: NDArray[np.float64] = convert(column)
         return converted

@@ -56,10 +56,10 @@ def parse_arrow(
     Tables with the same schema are parsed together, so that the fixed cost per column arises once.
 
     Args:
-        records: of the batch.
-        places: of records that `measure` admitted.
-        index: of groups and sensors.
-        rejects: grows.
+        records: records of the batch.
+        places: places of records that `measure` admitted.
+        index: codes of groups and sensors.
+        rejects: list to which rejects are added.
 
     Returns:
         The readings in one part per schema; in one part per record where a schema's tables fail together.
@@ -155,7 +155,7 @@ def _parse(streams: Sequence[_Stream], index: GroupIndex) -> Parsed:
 
 
 def _codes(column: Names, codes: Codes, null: int) -> Codes:
-    """Code of each row of a column of names, given those of its distinct names."""
+    """Code of each row of a column of names, given the codes of its distinct names."""
     return np.append(codes, null)[column.place]  # index -1, null, selects the last code
 
 

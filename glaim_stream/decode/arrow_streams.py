@@ -18,31 +18,31 @@ import pyarrow as pa
 from glaim_stream.core.budget import Budget, OverBudget
 from glaim_stream.decode.flatbuffers import Table
 
-BROKEN = (pa.ArrowException, ValueError, KeyError, TypeError, OSError)  # what an unreadable stream raises
+BROKEN = (pa.ArrowException, ValueError, KeyError, TypeError, OSError)  # errors of an unreadable stream
 
 # Places of fields in Arrow's format/Message.fbs
-_HEADER = 2  # of a Message: a RecordBatch or a DictionaryBatch
-_ROWS, _BUFFERS, _COMPRESSION = 0, 2, 3  # of a RecordBatch
-_DICTIONARY_DATA, _IS_DELTA = 1, 2  # of a DictionaryBatch, whose data is a RecordBatch
+_HEADER = 2  # field of a Message: a RecordBatch or a DictionaryBatch
+_ROWS, _BUFFERS, _COMPRESSION = 0, 2, 3  # fields of a RecordBatch
+_DICTIONARY_DATA, _IS_DELTA = 1, 2  # fields of a DictionaryBatch, whose data is a RecordBatch
 _LONG = {"sensor", "value"}
 _LENGTH = struct.Struct("<q")
-_STORED_PLAIN = -1  # instead of a decompressed length
-_OLD_COMPRESSION = b"ARROW:experimental_compression"  # of Arrow 0.17, which states it beside the record batch
+_STORED_PLAIN = -1  # stands in place of a decompressed length
+_OLD_COMPRESSION = b"ARROW:experimental_compression"  # key of Arrow 0.17, which states it beside the record batch
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a stream says that it holds."""
+    """The size that a stream states of its contents."""
 
-    size_bytes: int  # of all buffers, decompressed
+    size_bytes: int  # bytes of all buffers, decompressed
     readings: int
-    entries: int = 0  # of all dictionaries
+    entries: int = 0  # entries of all dictionaries
 
     def within(self, budget: Budget) -> Self:
-        """The claim itself.
+        """Return the claim if it fits the budget.
 
         Raises:
-            OverBudget: it is more than one record may have.
+            OverBudget: the claim is more than one record may have.
         """
         for what, found, most in (
             ("decompressed bytes", self.size_bytes, budget.record_bytes),

@@ -44,11 +44,11 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """The records of a batch, and what is known of each before its value is decoded; every array has length r."""
+    """The records of a batch, and the facts known of each before its value is decoded; every array has length r."""
 
     records: Sequence[InputRecord]
     offset: NDArray[np.int64]
-    produced_ms: NDArray[np.int64]  # not beyond `believed_ms`
+    produced_ms: NDArray[np.int64]  # production times, not beyond `believed_ms`
     believed_ms: NDArray[np.int64] | None  # see Stamps.believed_until
     requeued: NDArray[np.bool_]
 

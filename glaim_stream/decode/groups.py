@@ -28,10 +28,10 @@ class GroupIndex:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
-        self.names: list[str] = []  # by group code, empty for a code without a group
+        self.names: list[str] = []  # names by group code, empty for a code without a group
         self._free: deque[int] = deque()  # codes without a group, the longest free one first
-        self.model_of_group: list[int] = []  # by group code
-        self._models = np.zeros(1, np.int32)  # the same as an array, and a last entry for groups without a code
+        self.model_of_group: list[int] = []  # model index by group code
+        self._models = np.zeros(1, np.int32)  # model_of_group as an array, with a last entry for groups without a code
         self._group_code = _Codes(self._new_group)
         names = dict.fromkeys(id_ for model in catalogue.models for id_ in model.sensor_ids)
         self._sensor_code = _Codes(lambda name: UNKNOWN_SENSOR)
@@ -69,7 +69,7 @@ class GroupIndex:
         return self._group_code[name]
 
     def known(self, name: str) -> int | None:
-        """Code of a group that has one; no other gets one."""
+        """Code of a group; None if it has none, and it gets none."""
         return self._group_code.get(name)
 
     def groups(self, names: Sequence[str | None]) -> Codes:

@@ -88,11 +88,11 @@ def parse_json(
     """Parse the records at the given places of a batch and add the unreadable ones to the rejects.
 
     Args:
-        records: of the batch.
-        places: of JSON records within the budget of bytes.
-        index: of groups and sensors.
-        rejects: grows.
-        most_readings: of one record.
+        records: records of the batch.
+        places: places of JSON records within the budget of bytes.
+        index: codes of groups and sensors.
+        rejects: list to which rejects are added.
+        most_readings: greatest number of readings in one record.
 
     Returns:
         The readings in at most one part per shape.

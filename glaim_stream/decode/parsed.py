@@ -34,9 +34,9 @@ class Parsed:
     time_ms: NDArray[np.float64]  # NaN if it cannot be read
     value: NDArray[np.float64]  # NaN without a value
     record: NDArray[np.int64]  # index of its record in the batch
-    position: NDArray[np.int64]  # of the reading inside its record
+    position: NDArray[np.int64]  # position of the reading inside its record
     quality: NDArray[np.int8] | None  # None if no reading states one
-    said: Callable[[int], Said]  # by row
+    said: Callable[[int], Said]  # stated names and time by row
     typed_time: bool | NDArray[np.bool_] = False  # the times are of a type that states their unit
     inexact: bool | NDArray[np.bool_] = False  # the value was an integer that a float of 64 bits cannot hold
 

@@ -1,7 +1,7 @@
 """The positions of rejected readings in their record, as header text of bounded size.
 
 A record of a thousand bytes may hold a million readings, and the broker refuses a letter whose headers list them all.
-Three forms, of which a letter has the first that fits:
+There are three forms; a letter has the first that fits:
 
 - `positions`: a JSON list, up to 100 of them;
 - `ranges`: comma-separated `7`, `0-4` and `3-993/11` (every eleventh from 3 to 993);
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 Positions = NDArray[np.int64]
 
 MAX_LISTED = 100
-MAX_TEXT_BYTES = 6_000  # with the other headers of a letter below 10,000, the least that max_message_bytes may be
+MAX_TEXT_BYTES = 6_000  # with its other headers a letter stays below 10,000, the least max_message_bytes
 MAX_POSITION = 1 << 24  # readings of one record: far above what fits into one
 _BITS = MAX_TEXT_BYTES // 4 * 3 * 8 - 80  # base64 takes 4 bytes for 3; `first:` takes up to 9
 _RANGE = re.compile(r"(\d{1,8})(?:-(\d{1,8})(?:/(\d{1,8}))?)?")
@@ -54,7 +54,7 @@ def encode_positions(positions: Positions) -> Iterator[tuple[Positions, str, str
 
 
 def decode_positions(texts: Mapping[str, bytes]) -> Positions | None:
-    """Positions that one of the forms in `texts` lists, ascending; None where there is none of them.
+    """Positions that one of the forms in `texts` lists, ascending; None without any form.
 
     Raises:
         ValueError: the text is in no such form, or a position is not in [0, MAX_POSITION).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from glaim_stream.core.vocabulary import Quality
 
-_SEVERITY = (Quality.GOOD, Quality.UNCERTAIN, Quality.BAD, Quality.BAD)  # by the two top bits of a StatusCode
+_SEVERITY = (Quality.GOOD, Quality.UNCERTAIN, Quality.BAD, Quality.BAD)  # indexed by the two top bits of a StatusCode
 _PREFIXES = (("good", Quality.GOOD), ("uncertain", Quality.UNCERTAIN), ("bad", Quality.BAD))
 _MAX_CHARS = 64  # the longest symbolic name has about 50; of a longer text only the beginning counts
 

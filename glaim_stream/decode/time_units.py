@@ -1,8 +1,8 @@
 """Recognises event times that are numbers in another unit than epoch milliseconds. Vectorised, and pure.
 
 A number states no unit. Read as milliseconds, the seconds of today lie in January 1970 and the digits 202503010000 in
-June 1976: both are valid times of readings that no window would ever close. What gives them away is the time of their
-record: it lies decades later as milliseconds, and close by in the other unit.
+June 1976: both are valid times of readings that no window would ever close. The time of their record
+gives them away: it lies decades later as milliseconds, and close by in the other unit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DAY_MS = 24 * 3_600_000
 
 
 class TimeUnit(IntEnum):
-    """What a number without a unit was found to be."""
+    """The unit that was found for a number without one."""
 
     MILLISECONDS = 0
     SECONDS = 1

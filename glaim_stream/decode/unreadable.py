@@ -15,11 +15,11 @@ class UnreadableRecord:
 
     topic: str
     partition: int
-    offset: int  # the last one that it stands for
+    offset: int  # last offset that it stands for
     timestamp: int
     timestamp_type: int
     key: bytes | None
     value: bytes | None  # the record's value where that can be told, else the bytes of the record or of the batch
     headers: Sequence[tuple[str, bytes]]  # never empty: the decoder looks only at records with headers
     reason: str
-    first_offset: int  # the first one that it stands for
+    first_offset: int  # first offset that it stands for

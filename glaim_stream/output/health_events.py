@@ -4,8 +4,8 @@
      "kind": "frozen", "sensors": ["flow"], "ts": "2026-11-21T05:07:00Z", "since": "2026-11-21T04:42:00Z",
      "until": null, "strength": 1.3, "measured": {"sensor": "flow", "value": 26, "threshold": 19.8, "usual": 6}}
 
-`ts` is the start of the step that made it an event, `since` that of the first step that is part of it, as far back as
-the window goes; `until` that of the first step after it. `kind` and what was measured are null at the end. An end has
+`ts` is the start of the step that made it an event. `since` is the start of the fault's first step, as far back as the
+window goes; `until` is the start of the first step after it. `kind` and `measured` are null at the end. An end has
 the detector and the sensors of its beginnings, of which several may end at once: group, detector and sensor pair them.
 `id` is a function of the rest, so an event that is published twice, as after a crash, has the same one.
 """

@@ -42,7 +42,7 @@ class Output:
     due_rows: int = 0  # rows with a reading that the messages must hold, counted as the readings came
     quality: Sequence[Record] = ()  # live accuracy
     health: Sequence[Announcement] = ()  # events of sensor health
-    rejects: Sequence[Reject] = ()  # what the letters are made of
+    rejects: Sequence[Reject] = ()  # rejects that the letters are made of
 
 
 class Publisher(Protocol):

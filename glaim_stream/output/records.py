@@ -38,8 +38,8 @@ _NAME = pa.dictionary(pa.int32(), pa.string())
 _FLAG = pa.dictionary(pa.int8(), pa.string())
 _TIME = pa.timestamp("ms", tz="UTC")
 _VERSION_KEY = "glaim-schema-version"
-_MOST_BYTES, _MOST_GROWTH = DEFAULT.record_bytes, 100  # that a message decompresses to; ours grow 12-fold
-_MOST_TEXT_BYTES = 256_000_000  # of a column of names, written row by row
+_MOST_BYTES, _MOST_GROWTH = DEFAULT.record_bytes, 100  # limits of a decompressed message; ours grow 12-fold
+_MOST_TEXT_BYTES = 256_000_000  # bytes of a column of names, written row by row
 _METHODS, _QUALITIES = pa.array(METHODS), pa.array(QUALITIES)
 
 SCHEMA = pa.schema(
@@ -47,8 +47,8 @@ SCHEMA = pa.schema(
         pa.field("group", _NAME, nullable=False),
         pa.field("sensor", _NAME, nullable=False),
         pa.field("ts", _TIME, nullable=False),  # start of the step
-        pa.field("event_time", _TIME),  # of the reading that represents the step; null unless observed
-        pa.field("value", pa.float64()),  # in the sensor's unit; null if unknown
+        pa.field("event_time", _TIME),  # time of the reading that represents the step; null unless observed
+        pa.field("value", pa.float64()),  # sensor units; null if unknown
         pa.field("observed", pa.bool_(), nullable=False),  # a reading arrived
         pa.field("method", _FLAG, nullable=False),  # how the value was made
         pa.field("quality", _FLAG, nullable=False),  # the severity of the status

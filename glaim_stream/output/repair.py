@@ -16,8 +16,8 @@ from glaim_stream.windows import NO_WINDOW, Closed
 
 Floats = NDArray[np.float64]
 BAND = 1.6448536269514722  # deviations on either side of a normal distribution's mean that hold 90 %
-_MOST_STEPS = 2.0**52  # from there on, neighbouring floats are at least a resolution apart
-TableOf = Callable[[str], SensorTable]  # by model version
+_MOST_STEPS = 2.0**52  # beyond it, neighbouring floats are at least a resolution apart
+TableOf = Callable[[str], SensorTable]  # gives the table of a model version
 
 
 def repair(
@@ -38,10 +38,10 @@ def repair(
         table: the model's sensors.
         version_names: model versions seen so far; new ones are appended, and rows contain the index. Entry 0 is "".
         table_of: the sensors with the intervals of a version; None: `table` for every version.
-        limits: of the windows [n, C], which imputed values and their intervals do not cross; None: there are none.
-        half_widths: of the rows' intervals, below and above the value, [rows, 2]; NaN, or None for all: as the contract
-            or the closed form's deviation has them.
-        kinds: of the sensors, recognised by the closed form; None: all are numbers.
+        limits: limits of the windows [n, C], which imputed values and their intervals do not cross; None: no limits.
+        half_widths: half-widths of the rows' intervals, below and above the value, [rows, 2]. The contract or the
+            closed form's deviation gives those that are NaN, or all if None.
+        kinds: kinds of the sensors, as the closed form recognised them; None: all are numbers.
 
     Returns:
         Rows whose sensor codes are row indices of the model.
@@ -144,8 +144,8 @@ def published(
         sensor: [n].
         method: [n].
         table: the model's sensors.
-        possible: the lowest and highest value of each (`possible_range`).
-        kinds: of the sensors; None: all are numbers.
+        possible: lowest and highest value of each cell (`possible_range`).
+        kinds: kinds of the sensors; None: all are numbers.
     """
     limited = np.clip(value, *possible)
     rounded = publishable(limited, sensor, table)
@@ -217,7 +217,7 @@ def residuals_at(
     newest: NDArray[np.bool_],
     table: SensorTable,
 ) -> tuple[Floats, Floats]:
-    """The residuals, true minus imputed, between which 90 % lay in validation; arguments and result as `intervals`."""
+    """Residuals, true minus imputed, between which 90 % lay in validation; see `intervals` for arguments and result."""
     lower, upper = np.full((2, len(sensor)), np.nan)
     if table.gap_ages is None:
         return lower, upper
@@ -238,7 +238,7 @@ def reaching(
 ) -> tuple[Floats, Floats]:
     """The intervals that reach half-widths [n, 2] below and above values [n], rounded and limited as the values are.
 
-    None is narrower than the sensor's resolution: a frozen sensor has errors that it cannot show.
+    No interval is narrower than the sensor's resolution: a frozen sensor has errors that it cannot show.
     """
     return _around(value, half_widths[:, 0], half_widths[:, 1], sensor, table)
 
@@ -254,7 +254,7 @@ def _around(
     below, above = (np.clip(each, resolution, np.finfo(np.float64).max / 4) for each in (below, above))
     lower = np.minimum(publishable(value - below, sensor, table), value)
     upper = np.maximum(publishable(value + above, sensor, table), value)
-    # Of a limit that is no multiple of the resolution, the next multiple is nearer than one.
+    # From a limit that is no multiple of the resolution, the next multiple is less than one resolution away.
     at_high, at_low = (value == high) & np.isfinite(lower), (value == low) & np.isfinite(upper)
     lower[at_high] = np.minimum(lower, np.maximum(value - resolution, low))[at_high]
     upper[at_low] = np.maximum(upper, np.minimum(value + resolution, high))[at_low]

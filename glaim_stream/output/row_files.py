@@ -26,7 +26,7 @@ class RowFile:
         """Prepare the file; nothing is written yet.
 
         Args:
-            path: its ending selects the format.
+            path: path whose ending selects the format.
             newest_only: keep only the newest revision of each group, sensor and time.
 
         Raises:
@@ -35,7 +35,7 @@ class RowFile:
         if path.suffix not in FILE_ENDINGS:
             raise SettingsError(f"expected a file ending in {', '.join(FILE_ENDINGS)}, found {path}")
         self.path = path
-        self.rows = 0  # written so far
+        self.rows = 0  # rows written so far
         self._newest_only = newest_only
         self._partial = path.with_name(path.name + ".partial")
         self._held: list[pa.Table] = []

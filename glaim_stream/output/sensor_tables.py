@@ -33,7 +33,7 @@ class SensorTable:
     # Least and largest reading of the training data, [C]; None without a contract.
     trained_range: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
     keep_sign: NDArray[np.bool_] | None = None  # [C], sensors whose filled values do not cross 0; None: all
-    directions: NDArray[np.bool_] | None = None  # [C], sensors in degrees, of which 360 is 0 again; None: none
+    directions: NDArray[np.bool_] | None = None  # [C], sensors in degrees, of which 360 is 0 again; None: no sensor
 
     @classmethod
     def of(cls, model: Model, contract: Contract | None) -> SensorTable:
@@ -76,8 +76,8 @@ class SensorTable:
         """Limits of windows [n, C] that neither a reading of the training nor one of the window crossed.
 
         Args:
-            ranges: of the training, beside the contract's.
-            kinds: of the sensors; None: all are numbers.
+            ranges: ranges of the training, beside the contract's.
+            kinds: kinds of the sensors; None: all are numbers.
             of_form: the range to which the closed form was fitted, which holds all states; None: not known.
             values: float64 [n, C, T], sensor units.
             observed: bool [n, C, T].

@@ -21,12 +21,12 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class PublishedProbes:
-    """q probe cells: what the experts answered, and what would have been published."""
+    """q probe cells: the answers of the experts, and the values that would have been published."""
 
     probes: Probes
     answers: Predictions
     blended: Doubles  # [q]
-    lower: Doubles  # [q] of the interval, NaN without one
+    lower: Doubles  # [q] lower end of the interval, NaN without one
     upper: Doubles  # [q]
 
 
@@ -43,15 +43,15 @@ def published_probes(
     """Draw the intervals that would have been published for probe cells [q].
 
     Args:
-        table: of the sensors, with the intervals of the version that answered.
+        table: the sensors, with the intervals of the version that answered.
         probes: known values that were hidden.
-        answers: of the experts.
+        answers: answers of the experts.
         blended: [q] the values that would have been published.
-        deviation: [q] of the closed form where its band would have been published, NaN elsewhere; None: nowhere.
-        half_widths: [q, 2] of the intervals that would have been published; NaN, or None for all: as the contract or
-            the deviation has them.
-        limits: of the probes' windows; None: there are none.
-        kinds: of the sensors, recognised by the closed form; None: all are numbers.
+        deviation: [q] the closed form's, where its band would have been published, NaN elsewhere; None: nowhere.
+        half_widths: [q, 2] half-widths of the intervals that would have been published. The contract or the deviation
+            gives those that are NaN, or all if None.
+        limits: limits of the probes' windows; None: there are none.
+        kinds: kinds of the sensors, as the closed form recognised them; None: all are numbers.
     """
     lower, upper = intervals(blended, answers.sensor, probes.gap_age, probes.lag == 0, table)
     if deviation is not None:
@@ -70,10 +70,10 @@ def count_accuracy(model: str, sensor_ids: Sequence[str], given: PublishedProbes
     """Add the errors on probes that all methods answered, and count the intervals that hold the true value.
 
     Args:
-        model: its name.
-        sensor_ids: of its sensors, by row.
+        model: name of the model.
+        sensor_ids: ids of its sensors, by row.
         given: the probes.
-        network: a network serves it; while that is away, no probe counts.
+        network: whether a network serves the model; while the network is unavailable, no probe counts.
     """
     answers, blended = given.answers, given.blended
     experts = list(Expert)[: answers.values.shape[1]]
@@ -111,7 +111,7 @@ def count_accuracy(model: str, sensor_ids: Sequence[str], given: PublishedProbes
 
 
 def hidden_cells(given: PublishedProbes) -> Cells:
-    """The probes as cells of the quality records; those that nothing was found for are left out."""
+    """The probes as cells of the quality records, without those that have no published value."""
     probes, answers = given.probes, given.answers
     errors = np.full((len(answers), len(Column)), np.nan)
     by_expert = np.abs(answers.errors(probes.truth))
@@ -136,7 +136,7 @@ def hidden_cells(given: PublishedProbes) -> Cells:
 
 
 def count_stretch(model: str, sensors: int, source: Source, stretch: Stretch) -> None:
-    """Add a stretch that is over to the counters by position and gap age."""
+    """Add a finished stretch to the counters by position and gap age."""
     cells, ages = stretch.cells, len(GAP_AGE_NAMES)
     drawn = np.isfinite(cells.width)
     for counter, chosen in (

@@ -44,7 +44,7 @@ def adapted(
 def latest(
     tables: SensorTables, of_model: ModelScores, answer: Answer, holes: HolePredictions, weights: Doubles
 ) -> Doubles | None:
-    """The same of rows that are filled again, by the newest factors; no probe belongs to them."""
+    """Half-widths [n, 2] of rows that are filled again, times the newest factors; no probe belongs to them."""
     widths = _half_widths(tables, answer, holes.cells, holes.row, holes.window, Predictions.none())[0]
     half, level = widths.published(weights)
     factors = of_model.reach.latest(weights, holes.cells.sensor, level)
@@ -57,11 +57,11 @@ def _half_widths(
     """The half-widths of the intervals of holes and of probe cells, before any factor.
 
     Args:
-        tables: of the models' sensors.
-        answer: for both.
+        tables: tables of the models' sensors.
+        answer: answer for holes and probes.
         cells: the holes, with their rows and windows.
-        row: [holes], of the answer's closed steps.
-        window: [holes], of the answer.
+        row: [holes], rows of the answer's closed steps.
+        window: [holes], windows of the answer.
         probed: all probe cells of the answer, or none.
     """
     parts: list[tuple[Ints, Ints, Ints, Ints, Doubles]] = []
@@ -108,7 +108,7 @@ def _probe_columns(probes: Probes | None, cells: Predictions) -> tuple[Ints, Int
 
 
 def _by_row(closed: Closed | None, row: Ints, half: Doubles) -> Doubles | None:
-    """Half-widths [n, 2] of some rows as those of all, [rows, 2], NaN elsewhere."""
+    """Spread half-widths [n, 2] of some rows over all rows, [rows, 2], NaN elsewhere."""
     if closed is None or len(half) == 0:
         return None
     of_row = np.full((len(closed), 2), np.nan)

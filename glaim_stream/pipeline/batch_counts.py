@@ -1,4 +1,4 @@
-"""What a batch caused, counted in the metrics."""
+"""Counts the effects of a batch in the metrics."""
 
 from __future__ import annotations
 

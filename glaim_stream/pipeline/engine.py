@@ -45,15 +45,15 @@ class Pending:
     """A batch that was applied and whose holes are with the imputer.
 
     Attributes:
-        records: of the batch or of its slice; empty where the clock or the end of the input closed the steps, and for
+        records: records of the batch or slice; empty where the clock or the end of the input closed the steps, and for
             a slice in the middle of a record.
-        applied: what the batch caused.
+        applied: effects of the batch.
         query: the imputer's answers for it.
         relearning: the answers for the probes of restored windows, whose errors come before this batch's.
-        scores: belong to the windows that closed these steps; restored windows begin new ones.
+        scores: scores of the windows that closed these steps; restored windows begin new ones.
         origin: the last record that the output includes.
-        repeats: an internal error came in the middle of a record of which slices were handed over. This last slice of
-            the batch makes their rows again: all since the last slice with `records`.
+        repeats: whether an internal error came in the middle of a record after slices of it were handed over. This
+            last slice of the batch then makes all rows since the last slice with `records` again.
     """
 
     records: Sequence[InputRecord]
@@ -86,18 +86,18 @@ class PartitionEngine:
         """Start without windows: the first batch restores them.
 
         Args:
-            pipeline: shared with the other partitions.
+            pipeline: pipeline of all partitions.
             restore: gives the windows before a batch, when they are not there or an error has left them half changed.
             topic: the input topic, for dead letters and log lines.
-            partition: its number.
+            partition: number of the partition.
             now_ms: wall time, epoch milliseconds; arrivals and idle time are measured by it, so it must not jump.
-            on_fault: called after each internal error, which is logged and counted here.
+            on_fault: callback after each internal error, which is logged and counted here.
         """
         self._pipeline, self._restore = pipeline, restore
         self._topic, self._partition = topic, partition
         self._now_ms, self._on_fault = now_ms, on_fault
         self.windows: PartitionWindows | None = None  # None: to be restored before the next batch
-        self.restoring = True  # until the windows are complete for the first time, and while they are restored
+        self.restoring = True  # True until the windows are complete for the first time, and while they are restored
         self._scores = pipeline.scores()
         self._origin = Origin(-1, 0)
         self._queries: set[Query] = set()
@@ -105,7 +105,7 @@ class PartitionEngine:
 
     @property
     def scores(self) -> PartitionScores:
-        """Of the windows at hand."""
+        """Scores of the current windows."""
         return self._scores
 
     def drop_windows(self) -> None:
@@ -120,15 +120,15 @@ class PartitionEngine:
         Records that cannot be applied become rejects.
 
         Args:
-            records: of the batch.
-            hand_over: takes the slices of a batch that causes much, as they are made and in order; it may wait until
-                there is room. Without it they are kept.
+            records: records of the batch.
+            hand_over: takes the slices of a large batch in order, as they are made; it may wait until there is room.
+                Without it the slices are kept.
 
         Returns:
             The batch, or the last slice of it.
         """
         relearning = None
-        if self._origin.offset < 0:  # of the slices before the first record that is applied completely
+        if self._origin.offset < 0:  # origin of slices before the first record that is applied completely
             self._origin = Origin(records[0].offset - 1, records[0].timestamp)
         windows = self.windows
         if windows is None:
@@ -136,7 +136,7 @@ class PartitionEngine:
             relearning = self._relearning(probes)
         slices: Iterator[Applied] | None = None
         begun = done = 0  # records that were applied completely before the slice, and after it
-        partial_slices = 0  # of a record that is not applied completely
+        partial_slices = 0  # slices of a record that is not applied completely
         repeats = False
         kept: list[Applied] = []
         while True:
@@ -175,7 +175,7 @@ class PartitionEngine:
         return Pending(records[begun:], applied, query, relearning, self._scores, self._origin, repeats)
 
     def _early(self, records: Sequence[InputRecord], applied: Applied, relearning: Query | None) -> Pending:
-        """Start the imputer for a slice of a batch that is not its last; `records` are complete with it, maybe none."""
+        """Start the imputer for a slice of a batch that is not its last; it completes `records`, maybe none."""
         if records:
             self._origin = Origin(records[-1].offset, records[-1].timestamp)
         count_applied(len(records), applied)
@@ -233,12 +233,12 @@ class PartitionEngine:
                 records.append(record)
                 if len(records) % _RECORDS_AT_A_TIME == 0:
                     await asyncio.sleep(0)
-        except Exception as error:  # the rows do without them
+        except Exception as error:  # the rows are published without them
             self._fault(0, error)
         return records
 
     async def learn(self, pending: Pending) -> None:
-        """Take in the errors of a batch whose output is not wanted."""
+        """Learn the errors of a batch whose output is not wanted."""
         await self._relearn(pending)
         await self._settle_errors(pending.query, pending)
 
@@ -303,11 +303,11 @@ class PartitionEngine:
     async def _settle_errors(self, query: Query, pending: Pending) -> None:
         try:
             self._pipeline.settle(pending.scores, await query, again=True)
-        except Exception as error:  # the weights do without these errors
+        except Exception as error:  # the weights omit these errors
             self._fault(len(pending.records), error)
 
     def _or_nothing(self, records: int, make: Callable[[], list[T]]) -> list[T]:
-        """Return what accompanies the rows; an error there costs that and nothing else."""
+        """Make the output beside the rows; an error there costs only that output."""
         try:
             return make()
         except Exception as error:

@@ -29,12 +29,12 @@ async def messages_with_fallbacks(
     """Make the messages of closed steps; None when every way to make them failed.
 
     Args:
-        pipeline: makes them.
-        closed: the steps.
+        pipeline: makes the messages.
+        closed: the closed steps.
         answers: the imputer's answers for these steps, pending or complete.
-        scores: the partition's. A failure may leave them with half of these steps' errors, which 96 steps later are
-            forgotten.
-        on_fault: called with the error of every way that failed.
+        scores: scores of the partition. A failure may leave them with half of these steps' errors, which are forgotten
+            96 steps later.
+        on_fault: callback for the error of every way that failed.
     """
 
     async def as_intended() -> list[tuple[int, Rows]]:

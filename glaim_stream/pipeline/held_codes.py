@@ -1,4 +1,4 @@
-"""Which group codes are held anywhere, so that the others can go to other groups.
+"""Tracks the group codes that are held anywhere, so that all others can be given to other groups.
 
 A code that is given to another group while something still holds it would publish rows under the wrong name. Whatever
 outlives one call and holds codes is therefore registered here, and counts for as long as it exists.
@@ -43,7 +43,7 @@ class HeldCodes:
         return holder
 
     def release(self) -> None:
-        """Release what nobody holds, once the names have doubled since the last time."""
+        """Release the codes that nobody holds, once the names have doubled since the last time."""
         if len(self._index) <= self._release_at:
             return
         self._index.release(codes for holder in self._holders for codes in holder.group_codes())

@@ -31,7 +31,7 @@ class Isolation:
     """
 
     def __init__(self, pipeline: Pipeline, windows: PartitionWindows) -> None:
-        self.windows = windows  # after the records that could be applied so far
+        self.windows = windows  # windows after the records that could be applied so far
         self._pipeline = pipeline
         self._parts: list[Applied] = []
 
@@ -55,7 +55,7 @@ class Isolation:
             yield
 
     def take_applied(self) -> Applied:
-        """Return what the records since the last call caused, as one batch; failed records are rejects."""
+        """Return the effects of the records since the last call, as one batch; failed records are rejects."""
         applied = self._pipeline.codes.hold(joined_applied(self._parts))
         self._parts.clear()
         return applied

@@ -73,26 +73,26 @@ class Pipeline:
 
         Args:
             catalogue: the models and their groups.
-            contracts: by model name, without which there are no intervals; `Contracts` know further versions too.
+            contracts: contracts by model name; a model without one has no intervals. `Contracts` know further versions.
             imputer: fills the windows.
-            form_expert: fills them by the closed forms at the same time, as another expert of the blend; not used
-                where `score_share` is 0.
-            max_message_bytes: output is cut into messages of at most this size.
+            form_expert: fills the windows by the closed forms at the same time, as another expert of the blend; not
+                used where `score_share` is 0.
+            max_message_bytes: largest size of an output message.
             score_share: share of the groups that are probed at each step, so that model and baseline can be blended
                 by their recent errors; 0 switches off both probing and blending.
             score_least: probe windows at each step, however few groups there are.
             upgrades: fill finals of a lower rung again when the model is back.
-            clock_kept: commits record what the wall clock has published (glaim_stream.windows.clock_closes).
-            plausibility: readings that stand apart from their window are uncertain and fill nothing
+            clock_kept: whether commits record the closes by the wall clock (glaim_stream.windows.clock_closes).
+            plausibility: mark readings that stand apart from their window as uncertain, and fill nothing from them
                 (glaim_stream.health.plausibility).
             adaptive_intervals: make the intervals wider or narrower by the recent errors on the probes
                 (glaim_stream.blend.reach), and give interpolated values one; not used where `score_share` is 0.
             quality: sum up the errors on the probes and on late readings as records (output.quality); not used
                 where `score_share` is 0.
-            habits: of the sensors of a model, by which their health is judged; None: it is not judged.
+            habits: gives the habits of a model's sensors, by which their health is judged; None: it is not judged.
             shadow: imputes the probes by another version of the network, for comparison (glaim_stream.pipeline.shadow);
                 None: no version is compared. Not used where `score_share` is 0.
-            shadow_windows: most windows of one such call.
+            shadow_windows: greatest number of windows in one such call.
             networks: names of the models that a network serves; None: all. Live accuracy of the others has no errors
                 of a network (glaim_stream.pipeline.accuracy).
             budget: limits of decoding.
@@ -208,9 +208,9 @@ class Pipeline:
 
         Args:
             closed: rows of closed steps.
-            probes: of these steps.
+            probes: probes of these steps.
             upgrades: final rows to fill again.
-            by_clock: the wall clock has closed the steps.
+            by_clock: whether the wall clock has closed the steps.
         """
         if not closed and not probes and not upgrades:
             return []
@@ -232,9 +232,9 @@ class Pipeline:
         rows of later steps are blended.
 
         Args:
-            scores: the partition's; updated by the errors of the probes.
-            answers: the imputer's.
-            again: the errors were counted in the metrics before, when their steps first closed.
+            scores: scores of the partition, updated by the errors of the probes.
+            answers: answers of the imputer.
+            again: whether the errors were counted in the metrics before, when their steps first closed.
         """
         filled = [self._settling.settle(scores, each, again=again) for each in answers]
         for each in answers:
@@ -266,7 +266,7 @@ class Pipeline:
 
 
 def _timed(slices: Iterator[Applied]) -> Iterator[Applied]:
-    """The same slices; the time that each takes is observed."""
+    """Yield the same slices, and observe the time that each takes."""
     while True:
         start_s = time.perf_counter()
         applied = next(slices, None)

@@ -28,7 +28,7 @@ class HolePredictions:
     cells: Predictions
     window: Ints
     step: Ints  # index on the answer's last axis
-    row: Ints  # of the closed steps
+    row: Ints  # row of the closed steps
 
 
 def holes_of(
@@ -56,10 +56,10 @@ def predict_holes(
     Args:
         closed: rows, some of which are holes.
         imputed: the imputer's answer for them.
-        step_ms: of the model.
+        step_ms: length of the model's steps.
         form: the closed form's answer; None: the model has none, and so one expert less.
-        kinds: of the sensors; None: all are numbers.
-        every: also the holes that only a baseline filled, because their intervals need recent errors too.
+        kinds: kinds of the sensors; None: all are numbers.
+        every: include the holes that only a baseline filled, because their intervals need recent errors too.
     """
     nothing = HolePredictions(Predictions.none(), *[np.empty(0, np.int64)] * 3)
     if closed is None or imputed is None:
@@ -166,12 +166,12 @@ def blended(imputed: Imputed, holes: HolePredictions, weights: Doubles, form: Im
 
 
 def form_deviation(form: Imputed, cells: Predictions, weights: Doubles, window: Ints, step: Ints) -> Doubles:
-    """The closed form's deviation of cells [n] in which it has a part and the model has none; NaN of the others.
+    """The closed form's deviation of cells [n] in which it has a part and the model has none; NaN for the others.
 
     Args:
         form: the closed form's answer.
         cells: the experts' answers.
-        weights: of the experts, [n, experts].
+        weights: weights of the experts, [n, experts].
         window: [n], index into the form's windows.
         step: [n], index on its last axis.
     """
@@ -183,7 +183,7 @@ def form_deviation(form: Imputed, cells: Predictions, weights: Doubles, window: 
 
 
 def _used(cells: Predictions, weights: Doubles) -> NDArray[np.bool_]:
-    """Which experts have a part in each value, bool [n, experts].
+    """Find the experts that have a part in each value, bool [n, experts].
 
     For some sensors the closed form's value is the last one, as the baseline's is. Then the closed form counts alone,
     so that equal values do not make a blend.
@@ -200,7 +200,7 @@ def _used(cells: Predictions, weights: Doubles) -> NDArray[np.bool_]:
 
 
 def _values(model: Doubles, baseline: Doubles, gaussian: Doubles | None, unmixable: Bools | None) -> Doubles:
-    """The values of the experts in the order of `Expert`, [n, experts]; of unmixable cells the closed form's alone."""
+    """The values of the experts in the order of `Expert`, [n, experts]; for unmixable cells only the closed form's."""
     columns = [model, baseline] if gaussian is None else [model, baseline, gaussian]
     values: Doubles = np.stack(columns, axis=1).astype(np.float64)
     if unmixable is not None:
@@ -231,5 +231,5 @@ def _baseline(
 
 
 def _direction(kinds: Sequence[Kind] | None, sensor: Ints) -> Bools | None:
-    """Which cells [n] are directions in degrees; None: there are none."""
+    """Find the cells [n] that are directions in degrees; None: there are none."""
     return None if kinds is None else are(kinds, Kind.ANGLE)[sensor]

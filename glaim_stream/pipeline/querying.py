@@ -25,21 +25,21 @@ class Answer:
 
     model_index: int
     closed: Closed | None  # rows, some of which are holes
-    imputed: Imputed | None  # for the holes; None when there are none
+    imputed: Imputed | None  # answer for the holes; None when there are none
     probes: Probes | None
     probe_imputed: Imputed | None
     upgrade: bool = False  # these rows were published before, filled by a lower rung
-    form: Imputed | None = None  # for the holes; None where the model has no closed form
+    form: Imputed | None = None  # answer for the holes; None where the model has no closed form
     probe_form: Imputed | None = None
-    limits: Limits | None = None  # of the windows of holes, [n, C]; None: the training's range is not known
-    probe_limits: Limits | None = None  # of the windows of probes
-    kinds: Sequence[Kind] | None = None  # of the sensors, by the closed form and the catalogue; None: all are numbers
+    limits: Limits | None = None  # limits of the windows of holes, [n, C]; None: unknown
+    probe_limits: Limits | None = None  # limits of the windows of probes
+    kinds: Sequence[Kind] | None = None  # sensors' kinds by closed form and catalogue; None: all are numbers
     by_clock: bool = False  # the wall clock has closed these steps, so event time has not come to them
 
 
 @dataclass(frozen=True, slots=True)
 class Querying:
-    """What answers the queries of all partitions."""
+    """The imputer and the closed forms, which answer the queries of all partitions."""
 
     catalogue: Catalogue
     tables: SensorTables
@@ -58,11 +58,11 @@ class Querying:
         """Query one model for the windows of holes and of probes, in one call, so that the imputer can batch them.
 
         Args:
-            model_index: the model's.
+            model_index: index of the model.
             closed: rows of closed steps, of any model.
-            probes: of these steps.
-            upgrade: the rows were published before, filled by a lower rung.
-            by_clock: the wall clock has closed the steps.
+            probes: probes of these steps.
+            upgrade: whether the rows were published before, filled by a lower rung.
+            by_clock: whether the wall clock has closed the steps.
         """
         rows = concatenate([each for each in closed if each.model_index == model_index])
         of_model = [each for each in probes if each.model_index == model_index]
@@ -83,7 +83,7 @@ class Querying:
             each[0] if len(each) == 1 else np.concatenate(each) for each in zip(*stacked, strict=True)
         )
         table = self.tables[model_index]
-        lags = (0, model.revise_after)  # of first estimates and final values, and of probes
+        lags = (0, model.revise_after)  # lags of first estimates and final values, and of probes
         windows = Windows(
             model.name, values, observed, model.revise_after + 1, table.resolution, end_ms, lags, table.directions
         )
@@ -113,14 +113,14 @@ class Querying:
         )
 
     async def _ask(self, windows: Windows) -> tuple[Imputed, Imputed | None]:
-        """The answers of the imputer and of the closed form, at the same time."""
+        """Ask the imputer and the closed form at the same time."""
         if self.form_expert is None:
             return await self.imputer.impute(windows), None
         return await asyncio.gather(self.imputer.impute(windows), self.form_expert.answer(windows))
 
 
 def _split(of_windows: T | None, holes: int, count: int) -> tuple[T | None, T | None]:
-    """What is known of the windows of holes, which come first, and of those of probes; None where there are none."""
+    """Split entries of windows into those of holes, which come first, and of probes; None where there are none."""
     if of_windows is None:
         return None, None
     return of_windows.slice(0, holes) if holes else None, of_windows.slice(holes, count) if count > holes else None

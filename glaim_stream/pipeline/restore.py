@@ -1,4 +1,4 @@
-"""How a partition gets its windows back after they were lost or left half changed."""
+"""Restores a partition's windows after they were lost or left half changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from glaim_stream.windows import PartitionWindows, Probes
 class Restored:
     """Windows as they were before a batch.
 
-    `probes` are those of the newest steps: querying the imputer for them again gives the errors that the blending
+    `probes` are the probes of the newest steps: querying the imputer for them again gives the errors that the blending
     weights are made of.
     """
 
@@ -34,7 +34,7 @@ class Restore(ABC):
         """Return the windows as they were before this batch."""
 
     def note_applied(self, records: Sequence[InputRecord], windows: PartitionWindows) -> None:  # noqa: B027
-        """Take note of a batch that was applied to the windows without an error."""
+        """Note a batch that was applied to the windows without an error."""
 
     def note_isolated(self, windows: PartitionWindows) -> None:  # noqa: B027
-        """Take note of windows after a batch of which some records could not be applied."""
+        """Note the windows after a batch of which some records could not be applied."""

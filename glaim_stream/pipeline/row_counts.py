@@ -42,10 +42,10 @@ def count_weights(
     """Add the experts' weights in filled values to the counters.
 
     Args:
-        model: its name.
+        model: name of the model.
         holes: the filled cells.
-        weights: of the experts in each of them, [holes, experts].
-        published: which rows of the closed steps are published with a value, [rows].
+        weights: weights of the experts in each cell, [holes, experts].
+        published: whether each row of the closed steps is published with a value, [rows].
     """
     chosen = published[holes.row]
     place = holes.cells.place[chosen]

@@ -36,14 +36,14 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """How the answers of all partitions become rows.
+    """The conversion of all partitions' answers into rows.
 
     versions: names of model versions, to which `Rows.version` refers; it grows.
-    scored: probes are scored and experts blended.
-    adaptive: intervals follow recent errors.
-    upgrades: finals of a lower rung are remembered, to be filled again.
+    scored: whether probes are scored and experts blended.
+    adaptive: whether intervals follow recent errors.
+    upgrades: whether finals of a lower rung are remembered, to be filled again.
     networks: names of the models that a network serves.
-    shadow: scores another version of the network; None: nothing does.
+    shadow: scores another version of the network; None: no version is compared.
     """
 
     catalogue: Catalogue
@@ -138,7 +138,7 @@ class Settling:
 
     def _settle_upgrade(self, scores: PartitionScores, answer: Answer) -> tuple[int, Rows] | None:
         rows, weighted = self._by_latest(scores, answer)
-        better = holes_of(answer.closed, answer.imputed)[1] & (rows.method != Method.NONE)  # never a value into null
+        better = holes_of(answer.closed, answer.imputed)[1] & (rows.method != Method.NONE)  # null replaces no value
         metrics.upgraded_rows.inc(int(better.sum()))
         if weighted is not None:
             count_weights(self.catalogue.models[answer.model_index].name, *weighted, better)

@@ -1,8 +1,8 @@
 """Scores another version of the network on the probes, beside the version whose values are used.
 
 The other version gets the probe windows that the serving one has answered, after these answers were used and beside all
-other work. What it says goes into metrics and nowhere else: no row, weight or interval depends on it, and a call that
-fails or is slow costs its scores alone. Both errors are counted on the same hidden readings.
+other work. Its answers go into metrics and nowhere else: no row, weight or interval depends on them. A call that fails
+or is slow costs only its scores. Both errors are counted on the same hidden readings.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from glaim_stream.windows import Place, Probes
 
 log = logging.getLogger(__name__)
 
-_PAIRS = 2  # of versions, by model, whose series are kept: while replicas change, two pairs may alternate
+_PAIRS = 2  # pairs of versions, by model, whose series are kept: while replicas change, two pairs may alternate
 
 # Imputes windows by another version than the one named; None where none can be asked.
 OtherVersion = Callable[[Windows, str], Awaitable[Imputed | None]]
@@ -37,15 +37,15 @@ OtherVersion = Callable[[Windows, str], Awaitable[Imputed | None]]
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """The probes of an answer, and which of their windows the other version gets."""
+    """The probes of an answer, and the windows of them that the other version gets."""
 
     model_index: int
     probes: Probes
     serving: Imputed
     limits: Limits | None
     chosen: NDArray[np.int64]
-    version: str  # that answered them
-    kinds: Sequence[Kind] | None  # of the sensors, recognised by the closed form; None: all are numbers
+    version: str  # version that answered them
+    kinds: Sequence[Kind] | None  # kinds of the sensors, by the closed form; None: all are numbers
 
 
 class Shadow:
@@ -56,12 +56,12 @@ class Shadow:
 
         Args:
             catalogue: the models.
-            tables: of their sensors.
+            tables: tables of their sensors.
             other: asks the other version.
-            most: windows in one call. There is one call for a model at a time: what comes meanwhile is not scored.
+            most: most windows in one call. A model has one call at a time; probes that come meanwhile are not scored.
         """
         self._catalogue, self._tables, self._other, self._most = catalogue, tables, other, most
-        self._pending: dict[int, asyncio.Task[None]] = {}  # by the model's index
+        self._pending: dict[int, asyncio.Task[None]] = {}  # call by the model's index
         self._pairs: dict[int, list[tuple[str, str]]] = {}
 
     def score(self, answer: Answer) -> None:

@@ -1,6 +1,6 @@
 """Half-widths of the intervals of cells: from the contract or the closed form, and times the factor of recent errors.
 
-Both sides of an interval count apart, [n, 2]: below the value and above it. Arithmetic only.
+The two sides of an interval are separate, [n, 2]: below the value and above it. Arithmetic only.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class HalfWidths:
     Any other value has the deviation. Where one of them is not known, the other stands in.
     """
 
-    half: Doubles  # [n, 2, 2] of values with a part of the model, and of the others; below and above the value
-    level: Ints  # [n, 2] (blend.reach)
+    half: Doubles  # [n, 2, 2] for values with a part of the model, and for the others; below and above the value
+    level: Ints  # [n, 2] levels of blend.reach
 
     @classmethod
     def of(
         cls, by_model: Doubles, by_form: Doubles, span: Doubles, gap_age: Ints | NDArray[np.int32], silent: Bools
     ) -> HalfWidths:
-        """From half-widths [n, 2] of both kinds, the spans [n] of the sensors' readings in training, and gap ages.
+        """Combine half-widths [n, 2] of both kinds, spans [n] of the sensors' readings in training, and gap ages.
 
         `silent` [n] tells where the whole group was silent.
         """
@@ -56,7 +56,7 @@ class HalfWidths:
 
 NO_WIDTHS = HalfWidths.of(
     np.empty((0, 2)), np.empty((0, 2)), np.empty(0), np.empty(0, np.int64), np.empty(0, np.bool_)
-)  # of no cell
+)  # widths of no cell
 
 
 def half_widths(
@@ -77,11 +77,11 @@ def half_widths(
         sensor: [n].
         gap_age: [n], steps.
         newest: [n], True at the window's newest step.
-        silent: [n], where no sensor of the group was observed at the cell's step.
+        silent: [n], True where no sensor of the group was observed at the cell's step.
         table: the model's sensors.
         table_of: the sensors with the intervals of a version.
-        version: of the model that answered for each cell, length n; "" where none did.
-        deviation: [n], the closed form's; None: the model has none.
+        version: version of the model that answered for each cell, length n; "" where none did.
+        deviation: [n], deviation of the closed form; None: the model has none.
         form_range: least and largest reading that the closed form was fitted to, [C].
     """
     by_model, by_form = np.full((2, len(sensor), 2), np.nan)

@@ -1,4 +1,4 @@
-"""Sensors whose interval is longer than the step of their model: when they are due, and what awaits a final row."""
+"""Sensors whose interval exceeds their model's step: when they are due, and which holes await a final row."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class SlowSensors:
         self._awaits_final = rings.attach((len(cadence), self._length), np.bool_)
 
     def holes(self, step: int, row: Ints, sensor: Ints, age: Ints) -> Bools:
-        """Find the holes among cells of a step that are not observed, bool [n]; for observed ones the result is void.
+        """Find the holes among cells of a step that are not observed, bool [n]; meaningless for observed ones.
 
         A cell is a hole if the sensor's interval ends at this step without a reading, or if it was published as one.
 
         Args:
-            step: of all the cells.
+            step: step of all the cells.
             row: int64 [n], row of the rings.
             sensor: int64 [n].
             age: int64 [n], gap age.

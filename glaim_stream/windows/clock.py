@@ -15,7 +15,7 @@ def limit_skew(event_time_ms: Int64s, produced_ms: Int64s, max_ahead_ms: Int64s)
     Args:
         event_time_ms: int64 [n].
         produced_ms: int64 [n], Kafka's time of each reading's record.
-        max_ahead_ms: int64 [n], or [1] for all: how far beyond the newest limited time the rings have room. A reading
+        max_ahead_ms: int64 [n], or [1] for all: room of the rings beyond the newest limited time. A reading
             stamped further ahead than that moves the clock up to `max_ahead_ms` before itself, so that it fits.
 
     Returns:
@@ -79,7 +79,7 @@ class ClosingOffsets:
             closable: lowest open step before the batch.
             until: lowest open step after the batch.
             newest_ms: int64 [n], the partition's newest event time after each reading of the batch.
-            offsets: int64 [n], of their records.
+            offsets: int64 [n], offset of each reading's record.
         """
         if self._offsets is None:
             self._offsets = np.full(self._window, offsets[0])

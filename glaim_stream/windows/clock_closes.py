@@ -1,4 +1,4 @@
-"""What the wall clock has published of a partition, which the topic does not contain and a commit has to record."""
+"""Closes by the wall clock in a partition: the topic does not contain them, so a commit has to record them."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class ClockCloses:
         self._closes = [*kept, ClockClose(offset, model, through)][-_MOST:]
 
     def needed(self, rebuild_from: int, ahead: Set[str]) -> tuple[ClockClose, ...]:
-        """Return, and keep, what a rebuild from this offset repeats.
+        """Return, and keep, the closes that a rebuild from this offset repeats.
 
-        That is what happened since, and the last close of each model in `ahead`, of which a published step is open.
+        These are the closes since then, and the last one of each model in `ahead`, which has an open published step.
         """
         last = {each.model: each for each in self._closes if each.model in ahead}
         self._closes = [each for each in self._closes if each.offset > rebuild_from or last.get(each.model) is each]

@@ -41,11 +41,11 @@ class Closed:
     group: NDArray[np.int32]  # [n] group codes
     sensor: NDArray[np.int32]  # [n]
     ts_ms: NDArray[np.int64]  # [n] start of the step
-    stamp_ms: NDArray[np.int64]  # [n] event time of the reading that the step holds; its start where it holds none
+    stamp_ms: NDArray[np.int64]  # [n] event time of the reading that the step holds, else start of the step
     value: NDArray[np.float64]  # [n] NaN where nothing was observed
     observed: Bools  # [n]
-    quality: NDArray[np.int8]  # [n] of that reading; without one BAD where a reading reported no value, else GOOD
-    doubted: Bools  # [n] that reading stands apart from its window
+    quality: NDArray[np.int8]  # [n] the reading's quality; without one: BAD if the sensor reported no value, else GOOD
+    doubted: Bools  # [n] the reading stands apart from its window
     gap_age: NDArray[np.int32]  # [n] steps since the sensor's last observation, 0 when observed
     revision: NDArray[np.int16]  # [n] PROVISIONAL, FINAL, or from FIRST_CORRECTION on
     final: Bools  # [n]
@@ -67,7 +67,7 @@ class Closed:
         return [self.group]
 
     def hole_steps(self, step_ms: int) -> tuple[Ints, Ints]:
-        """Rows of the holes to be filled, and the newest step of each one's window, int64 [h] alike."""
+        """Rows of the holes to be filled, and the newest step of each one's window, each int64 [h]."""
         holes = np.flatnonzero(self.window != NO_WINDOW)
         return holes, self.ts_ms[holes] // step_ms + self.lag[holes]
 
@@ -94,9 +94,9 @@ def close_step(
     Args:
         rings: state of the model's groups.
         rules: the model's window rules.
-        lookback: from the step that closes.
-        slow: the model's cadences, None when all sensors are due at each step; it is updated with the holes published.
-        room: for the windows; None: they lie by themselves.
+        lookback: observations up to the step that closes.
+        slow: the model's cadences, updated with the holes published; None when all sensors are due at each step.
+        room: memory for the windows; None: they get memory of their own.
         published: the wall clock has published this step already, with a first estimate of each hole.
         by_clock: the wall clock closes the step, so none of its holes is final. When event time closes it, the holes
             of the step `revise_after` steps earlier become final.
@@ -125,7 +125,7 @@ def close_step(
 
 
 def _windows(rings: Rings, lookback: LookBack, wanted: Bools, room: Room) -> Windows:
-    """The windows to impute, in the room: those of the rows that are wanted."""
+    """Put the windows of the wanted rows into the room, and return them."""
     values, observed = room.add(int(wanted.sum()))
     np.compress(wanted, lookback.observed, axis=0, out=observed)
     for start, rows in in_parts(np.flatnonzero(wanted)):
@@ -166,7 +166,7 @@ def correct(rings: Rings, rules: Rules, cells: Cells) -> Closed | None:
         rings.values[place],
         np.ones(count, np.bool_),
         rings.quality[place],
-        np.zeros(count, np.bool_),  # judged in the windows of later steps
+        np.zeros(count, np.bool_),  # these readings are judged in the windows of later steps
         np.zeros(count, np.int32),
         revision,
         np.ones(count, np.bool_),
@@ -181,8 +181,8 @@ def concatenate(steps: Sequence[Closed | None], windows: Windows | None = None) 
     """Join several steps of one model in their order; None when they hold no row.
 
     Args:
-        steps: to join.
-        windows: those of the steps, where they lie together already.
+        steps: steps to join.
+        windows: windows of all the steps, if they lie together already.
     """
     parts = [part for part in steps if part is not None and len(part)]
     if len(parts) <= 1:
@@ -213,7 +213,7 @@ def _closed(
     window_of: Ints,
     windows: Windows,
 ) -> Closed:
-    """The rows of the parts in their order, of the step that closes and of one before it."""
+    """Make the rows of the parts, in their order: rows of the closing step and of one before it."""
 
     def joined(columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
         return np.concatenate(list(columns))

@@ -1,7 +1,7 @@
-"""When a step closes: by event time, by the wall clock or at the end of the input; and what is done as it does.
+"""When a step closes (by event time, by the wall clock or at the end of the input), and what happens then.
 
 A step is closed by event time once the newest event time of its partition is `lateness_ms` beyond its end. The wall
-clock closes it, provisionally, once that time has passed on it too and nothing has arrived for the idle timeout.
+clock closes it provisionally once as much time has passed by it and nothing has arrived for the idle timeout.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class OpenSteps:
         Args:
             rings: state of the model's groups.
             rules: the model's window rules.
-            lateness_ms: how long after its end, by event time, a step remains open.
+            lateness_ms: time for which a step remains open after its end, by event time.
             idle_timeout_ms: time without an arrival after which the wall clock closes steps.
             ahead: number of steps beyond the newest closed one that a reading may lie.
             slow: the model's cadences; None: all sensors are due at each step.
             prober: makes the probes; None: nothing is probed.
-            health: judges the sensors; None: nothing does.
-            slice_bytes: of the steps that are closed before their rows are handed over.
+            health: judges the sensors; None: they are not judged.
+            slice_bytes: size of the closed steps at which their rows are handed over.
         """
         self.rings, self.rules = rings, rules
         self._lateness_ms, self._idle_timeout_ms, self._ahead = lateness_ms, idle_timeout_ms, ahead
@@ -67,10 +67,10 @@ class OpenSteps:
         self._outages: list[Outage] = []
         self._health_events: list[SensorEvent] = []
         self._slice_bytes = slice_bytes
-        self._weight_bytes = 0  # of the steps closed since rows were last handed over
+        self._weight_bytes = 0  # size of the steps closed since rows were last handed over
 
     def _closable(self, newest_ms: Ints) -> Ints:
-        """Lowest open step once the newest event time is `newest_ms`, int64 alike."""
+        """Lowest open step once the newest event time is `newest_ms`, int64 of the same shape."""
         return (newest_ms - self._lateness_ms) // self.rules.step_ms
 
     def _passed_by_clock(self, newest_ms: int, idle_ms: int) -> int:
@@ -98,7 +98,7 @@ class OpenSteps:
         return self._owed.take_due()
 
     def owed_rows(self, newest_ms: int, idle_ms: int) -> int:
-        """Observed rows of open steps that the wall clock should have closed; arguments as of `close_open`."""
+        """Count observed rows of open steps that the wall clock should have closed; arguments as for `close_open`."""
         return self._owed.of_steps_through(self._passed_by_clock(newest_ms, idle_ms))
 
     def dark_groups(self) -> list[int]:
@@ -128,8 +128,8 @@ class OpenSteps:
 
         Args:
             newest_ms: the partition's newest event time.
-            idle_ms: time since the last arrival by the wall clock; None at the end of the input, when it reaches
-                no step and those up to the newest reading are published.
+            idle_ms: time since the last arrival by the wall clock. None at the end of the input: the wall clock then
+                reaches no step, and the steps up to the newest reading are published.
         """
         rings = self.rings
         if rings.closable is None or not rings.groups:
@@ -181,7 +181,7 @@ class OpenSteps:
         return self._weight_bytes >= self._slice_bytes and any(part is not None for part in parts)
 
     def _slice(self, parts: list[Closed | None]) -> Closed | None:
-        """Take the parts together, once their readings are judged."""
+        """Judge the readings of the parts, and join them."""
         if self._judge is not None:
             self._judge.finish()
         closed = concatenate(parts, self._room.take())

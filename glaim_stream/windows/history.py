@@ -13,9 +13,9 @@ STRETCH = 48
 def error_steps(*, scored: bool, quality: bool = False) -> int:
     """Number of steps whose errors the rows of a step, and the live accuracy of its stretch, depend on.
 
-    Events of sensor health depend on 48 steps before the window (windows.sensor_health), on 80 with the shortest one
-    that they are found in, and on 88 for drift: fewer than errors do, so a pipeline that finds them counts as one that
-    is scored.
+    Events of sensor health depend on 48 steps before the window (windows.sensor_health), on 80 with the shortest
+    window in which they are found, and on 88 for drift. Errors depend on more steps, so a pipeline that finds such
+    events counts as scored.
 
     Args:
         scored: whether probes are made and the experts weighted by their errors, or sensor health is judged.

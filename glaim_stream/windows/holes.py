@@ -1,4 +1,4 @@
-"""Which cells of a step get a row when it closes, and which of them are imputed.
+"""Selects the cells of a step that get a row when it closes, and those of them that are imputed.
 
 Each sensor is due once in every interval of its cadence, which for most sensors is one step. An interval without a
 reading is a hole at its last step. A slow sensor's other steps without a reading yield no row.
@@ -39,7 +39,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class LookBack:
-    """What was observed in the window that ends with a step: R rows of the rings, C sensors."""
+    """The observations of the window that ends with a step: R rows of the rings, C sensors."""
 
     step: int
     observed: Bools  # [R, C, window], oldest step first
@@ -56,7 +56,7 @@ class LookBack:
 class StepRows:
     """The cells of one step that get a row, all provisional or all final."""
 
-    row: Ints  # [n] of the rings
+    row: Ints  # [n] row of the rings
     sensor: Ints  # [n]
     observed: Bools  # [n]
     gap_age: Ints  # [n]
@@ -91,13 +91,13 @@ def look_back(rings: Rings, rules: Rules, step: int) -> LookBack:
 
 
 def in_parts(rows: Ints) -> Iterator[tuple[int, Ints]]:
-    """Yield rows in parts whose windows fit the processor's memory, each with the number of those before it."""
+    """Yield rows in parts whose windows fit the processor's memory, each with the number of rows before it."""
     for start in range(0, len(rows), ROWS_AT_A_TIME):
         yield start, rows[start : start + ROWS_AT_A_TIME]
 
 
 def values_of(rings: Rings, lookback: LookBack, rows: Ints, out: Doubles | None = None) -> Doubles:
-    """The values of some rows' windows, 0 where nothing was observed; made in `out` where it is given."""
+    """The values of some rows' windows, 0 where nothing was observed; written to `out` if given."""
     values: Doubles = rings.past(rings.values, rows, lookback.step, out=out)
     if lookback.step > rings.newest_step:  # the slots of later steps still hold older ones
         np.copyto(values, 0, where=~lookback.observed[rows])
@@ -131,10 +131,10 @@ def provisional_rows(lookback: LookBack, rules: Rules, slow: SlowSensors | None,
 
 
 def settled_rows(lookback: LookBack, rules: Rules, slow: SlowSensors | None) -> StepRows:
-    """Rows of a step that the wall clock has published: its holes that event time makes final without a revision.
+    """Rows of a step that the wall clock has published, for holes that event time makes final without a revision.
 
-    They carry the revision FINAL, or, where commits do not record the clock, PROVISIONAL: there a worker without the
-    wall clock publishes the same rows as its first.
+    They carry the revision FINAL, or PROVISIONAL where commits do not record the clock: a worker without the wall
+    clock publishes the same rows there, as its first ones.
     """
     rows = provisional_rows(lookback, rules, slow, by_clock=False)
     settled = rows.where(rows.final & ~rows.observed)
@@ -143,7 +143,7 @@ def settled_rows(lookback: LookBack, rules: Rules, slow: SlowSensors | None) -> 
 
 def final_rows(lookback: LookBack, rules: Rules, slow: SlowSensors | None) -> StepRows:
     """Final rows of the filled holes `revise_after` steps before the one that closes."""
-    newest_first = lookback.newest_first[:, :, rules.revise_after :]  # from the step of the holes back
+    newest_first = lookback.newest_first[:, :, rules.revise_after :]  # backwards from the step of the holes
     row, sensor = np.nonzero(~newest_first[:, :, 0])
     age = _gap_age(newest_first[row, sensor])
     due = age <= rules.max_gap

@@ -1,4 +1,4 @@
-"""Judges the readings of steps that close one after the other, the windows of several steps in one call.
+"""Judges the readings of successive closing steps, with the windows of several steps in one call.
 
 A reading is judged by its window alone, so any time before the rows are handed over will do. A step of ten groups has
 some four windows to judge, and a call of numpy takes longer than its work on these.
@@ -40,7 +40,7 @@ class _Suspects:
     observed: Bools
 
     def places(self, windows: Ints) -> tuple[Ints, Ints]:
-        """Those of some windows [m] that are imputed, and their places in the room."""
+        """Select the imputed ones of some windows [m]; return them and their places in the room."""
         holes = np.flatnonzero(self.closed.window != NO_WINDOW)
         window, hole = np.nonzero(self.group[windows][:, None] == self.closed.group[holes])
         imputed, first = np.unique(window, return_index=True)  # the holes of a group have one window
@@ -55,7 +55,7 @@ class Judge:
 
         Args:
             rings: state of the model's groups.
-            rule: says which readings are doubted.
+            rule: decides which readings are doubted.
             room: holds the windows that are imputed.
         """
         self._rings, self._rule, self._room = rings, rule, room
@@ -64,17 +64,17 @@ class Judge:
         self._doubted: defaultdict[Closed, list[Ints]] = defaultdict(list)  # codes of a step's doubted cells
 
     def forget(self, rows: Ints) -> None:
-        """Take note that a reading has changed a closed step of these rows of the rings."""
+        """Note that a reading has changed a closed step of these rows of the rings."""
         self.screen.forget(rows)
 
     def add(self, lookback: LookBack, closed: Closed, *, by_clock: bool) -> None:
-        """Take over a step whose windows were the last ones added to the room.
+        """Add a step whose windows were the last ones added to the room.
 
         Args:
-            lookback: from the step that closes.
-            closed: its rows, of which none is doubted yet.
-            by_clock: the wall clock closes the step: all its windows are judged, as the screen follows the steps that
-                event time closes.
+            lookback: observations up to the step that closes.
+            closed: rows of the step, none of them doubted yet.
+            by_clock: the wall clock closes the step. All its windows are then judged, because the screen follows only
+                the steps that event time closes.
         """
         suspects = np.ones(len(lookback.observed), np.bool_) if by_clock else self.screen.suspects(lookback)
         if not suspects.any():

@@ -1,4 +1,4 @@
-"""Which readings of a partition are too late for their window, without the windows: for tools that only read."""
+"""Finds the readings of a partition that are too late for their window, for tools that have no windows."""
 
 from __future__ import annotations
 
@@ -11,14 +11,10 @@ from glaim_stream.windows.clock import EventClock, limit_skew
 
 
 class Lateness:
-    """The clock of one partition, and what it makes of each reading; the worker's windows decide in the same way."""
+    """The clock of one partition, which decides which readings are too late, as the worker's windows do."""
 
     def __init__(self, catalogue: Catalogue) -> None:
-        """Start before the first record.
-
-        Args:
-            catalogue: the models.
-        """
+        """Start before the first record."""
         models = catalogue.models
         self._clock = EventClock()
         self._max_ahead_ms = np.array([catalogue.max_ahead_ms(model) for model in models], np.int64)

@@ -48,17 +48,17 @@ class ModelWindows(OpenSteps):
 
         Args:
             model: the window rules.
-            model_index: in the catalogue.
-            max_ahead_ms: how far beyond the partition's newest event time a reading may be stamped.
-            shared_clock: other models' readings move the clock too.
-            sampling: which groups are probed; None: none. A rebuild has to repeat the probes of the last
+            model_index: index of the model in the catalogue.
+            max_ahead_ms: greatest distance of a reading's time beyond the partition's newest event time.
+            shared_clock: whether other models' readings move the clock too.
+            sampling: choice of the groups to probe; None: no group. A rebuild has to repeat the probes of the last
                 `error_steps`, so with probes offsets are remembered for longer.
             clock_kept: see Rules.
             plausible: whether readings are judged (glaim_stream.health.plausibility).
-            trained_range: least and largest reading of each sensor in training, by which they are judged, or None.
-            slice_bytes: of the steps that are closed before their rows are handed over.
-            habits: of the sensors of a model, by which their health is judged; None: it is not judged.
-            group_names: by group code; may grow. Needed for sensor health only.
+            trained_range: least and largest reading of each sensor in training, for judging readings; None: unknown.
+            slice_bytes: size of the closed steps at which their rows are handed over.
+            habits: gives the habits of a model's sensors, by which their health is judged; None: it is not judged.
+            group_names: names by group code; may grow. Needed for sensor health only.
         """
         # A reading may lie this many steps beyond the newest closed one: lateness and skew rounded up, and one more.
         ahead = -(-(model.lateness_ms + max_ahead_ms) // model.step_ms) + 1
@@ -112,13 +112,13 @@ class ModelWindows(OpenSteps):
         """Apply a batch. When many steps close, their rows are yielded in slices of whole steps, possibly without rows.
 
         Args:
-            readings: those of this model, n of the batch's m.
+            readings: readings of this model, n of the batch's m.
             newest_ms: int64 [n], the partition's newest event time after each of them.
-            all_newest_ms: int64 [m], the same after every reading of the batch: other models' readings move the clock.
+            all_newest_ms: int64 [m], the newest event time after every reading of the batch, of other models too.
             all_offsets: int64 [m], offset of every reading of the batch.
 
         Returns:
-            The rows of the last slice, which readings were too late (bool [n]), and how many were superseded.
+            The rows of the last slice, whether each reading was too late (bool [n]), and the number of superseded ones.
         """
         too_late = np.zeros(len(readings), np.bool_)
         if len(all_newest_ms) == 0:
@@ -147,7 +147,7 @@ class ModelWindows(OpenSteps):
         """Put readings into their steps.
 
         Returns:
-            Rows for the cells of published steps that changed, and how many readings changed nothing.
+            Rows for the cells of published steps that changed, and the number of readings that changed nothing.
         """
         rings = self.rings
         if len(chosen) == 0 or rings.closable is None:
@@ -156,7 +156,7 @@ class ModelWindows(OpenSteps):
         if self._closing_offsets is not None:
             closed = step[chosen][step[chosen] < rings.closable]
             rings.note_offsets(closed, self._closing_offsets.of(closed))
-        row = rings.rows(readings.group[chosen])  # before all else: rows are numbered in order of arrival
+        row = rings.rows(readings.group[chosen])  # first of all, because rows are numbered in order of arrival
         empty = np.isnan(readings.value[chosen])
         if empty.any():
             rings.put_dropouts(row[empty], readings.sensor[chosen[empty]], step[chosen[empty]])
@@ -209,7 +209,7 @@ class ModelWindows(OpenSteps):
 
 
 def _directions(model: Model, trained_range: Range | None) -> NDArray[np.bool_] | None:
-    """The sensors [C] that are directions in degrees, by their limits or by their training's range; None: none is."""
+    """The sensors [C] that are directions in degrees, by their limits or their range in training; None: no sensor."""
     if trained_range is None:
         return model.directions
     found = are_circles(*trained_range)

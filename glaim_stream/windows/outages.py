@@ -37,14 +37,14 @@ class Outage:
 
 
 class OutageTracker:
-    """Which groups of a model are active and which are dark, by row of the rings."""
+    """The active and the dark groups of a model, by row of the rings."""
 
     def __init__(self, rings: Rings, rules: Rules) -> None:
         self._rings, self._rules = rings, rules
-        self._active = rings.attach((), np.bool_)  # at the newest step that event time closed
-        self._reported_active = rings.attach((), np.bool_)  # by the last event
-        self._has_spoken = rings.attach((), np.bool_)  # at any closed step: a new group is not dark
-        self._last_observed = rings.attach((), np.int64)  # step, as known when the wall clock reported an outage
+        self._active = rings.attach((), np.bool_)  # active at the newest step that event time closed
+        self._reported_active = rings.attach((), np.bool_)  # active by the last event
+        self._has_spoken = rings.attach((), np.bool_)  # observed at any closed step: a new group is not dark
+        self._last_observed = rings.attach((), np.int64)  # last observed step when the wall clock reported an outage
         self._unconfirmed = False  # whether the wall clock reported something that event time has not confirmed
 
     def dark(self) -> list[int]:
@@ -91,7 +91,7 @@ class OutageTracker:
         """Make the events of some rows.
 
         Args:
-            lookback: from the step that closes.
+            lookback: observations up to the step that closes.
             rows: int64 [k], the rows whose state changed.
             now: bool [R], whether each group is active.
             return_steps: int64 [k], or one for all. A group returned at the oldest step observed among the newest

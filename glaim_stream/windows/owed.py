@@ -12,7 +12,7 @@ class OwedRows:
     """Rows of the open steps of one model, and those that are due and were not taken yet."""
 
     def __init__(self) -> None:
-        self._open: Counter[int] = Counter()  # step to cells that hold a reading
+        self._open: Counter[int] = Counter()  # number of cells that hold a reading, by step
         self._due = 0
 
     def add(self, steps: NDArray[np.int64]) -> None:
@@ -29,7 +29,7 @@ class OwedRows:
         self._due += self._open.pop(step, 0)
 
     def correct(self, rows: int) -> None:
-        """Owe rows of steps that are published, at once."""
+        """Owe rows of published steps; they are due at once."""
         self._due += rows
 
     def take_due(self) -> int:

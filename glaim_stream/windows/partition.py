@@ -4,8 +4,8 @@ A step is a half-open interval `[t * step_ms, (t + 1) * step_ms)` of event time;
 a group. No I/O happens here and wall time is an argument; apart from numpy and the standard library only the catalogue
 (pydantic models) and the readings' columns are imported.
 
-What event time closes is a function of the partition's records in their order and does not depend on the batches they
-arrived in, so a worker that reads the same records again has the same windows and publishes the same rows.
+Closing by event time is a function of the partition's records in their order and does not depend on the batches in
+which they arrived. So a worker that reads the same records again has the same windows and publishes the same rows.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ class PartitionWindows:
             score_least: probe windows per step if the share gives fewer.
             quality: whether live accuracy is published (glaim_stream.output.quality).
             copies: whether there are probes whose gaps are copied from recent holes.
-            group_names: by group code; may grow. Needed for probes only.
+            group_names: names by group code; may grow. Needed for probes only.
             clock_kept: whether commits record `clock_closes`, so that a rebuild repeats them.
             plausible: whether readings are judged (glaim_stream.health.plausibility).
-            trained_ranges: of the models, by which readings are judged; empty: unknown.
-            max_groups: groups that may have windows; the readings of others are refused.
-            slice_bytes: windows and rows of closed steps that are made at once.
-            habits: of the sensors of a model, by which their health is judged; None: it is not judged.
+            trained_ranges: training ranges of the models, by which readings are judged; empty: unknown.
+            max_groups: number of groups that may have windows; readings of further groups are refused.
+            slice_bytes: size of the windows and rows of closed steps that are made at once.
+            habits: gives the habits of a model's sensors, by which their health is judged; None: it is not judged.
         """
         self._max_groups, self._slice_bytes = max_groups, slice_bytes
         self.clock = EventClock()
@@ -121,15 +121,15 @@ class PartitionWindows:
     def feed_slices(self, readings: Readings, *, arrival_ms: int) -> Iterator[Applied]:
         """Apply readings in order of arrival and close the steps that the watermark passes.
 
-        One reading after a long silence closes every step of it. What that causes is yielded in slices, so that the
+        One reading after a long silence closes every step of it. The result is yielded in slices, so that the
         caller can publish one before the next is made, and other work can be done in between.
 
         Args:
-            readings: of this partition only, in order of offset.
+            readings: readings of this partition only, in order of offset.
             arrival_ms: wall time, epoch milliseconds.
 
         Yields:
-            What closed. The last slice also has the rejects of the readings that were not applied, and the counts.
+            The closed steps. The last slice also has the rejects of the readings that were not applied, and the counts.
         """
         event_time_ms, skewed = limit_skew(
             readings.event_time_ms, readings.produced_ms, self._max_ahead_ms[readings.model]
@@ -166,7 +166,7 @@ class PartitionWindows:
         yield result
 
     def _too_late(self, readings: Readings, late: NDArray[np.bool_], newest_ms: NDArray[np.int64]) -> Iterator[Reject]:
-        """The rejects of the readings that are older than the window, given the newest event time at each of all."""
+        """Yield rejects of the `late` readings; `newest_ms` is the newest event time at each of all readings."""
         rows = readings.where(late)
         late_by_ms = newest_ms[late] - self._lateness_ms[rows.model] - rows.event_time_ms
         detail = "{} s behind the watermark of its partition, older than the window"
@@ -178,7 +178,7 @@ class PartitionWindows:
         return rejects_of(refused, DeadLetterCause.TOO_MANY_GROUPS, detail)
 
     def _refused(self, readings: Readings) -> NDArray[np.bool_]:
-        """Which readings are of a group that has no windows and gets none, bool [n]."""
+        """Find the readings of groups that have no windows and get none, bool [n]."""
         unknown = self._unknown(readings)
         new = dict.fromkeys(readings.group[unknown].tolist())
         if len(new) > self._max_groups - self.groups:  # first make room as the end of a window does
@@ -207,7 +207,7 @@ class PartitionWindows:
         return any(idle_ms >= windows.model.idle_timeout_s * 1000 for windows in self._models)
 
     def owed_rows(self, now_ms: int) -> int:
-        """Observed rows of open steps that `close_idle` should have closed by then."""
+        """Count observed rows of open steps that `close_idle` should have closed by then."""
         if self.clock.newest_event_ms == NEVER_MS:
             return 0
         idle_ms = self.clock.idle_ms(now_ms)
@@ -233,14 +233,14 @@ class PartitionWindows:
         return result
 
     def clock_closes(self, rebuild_from: int) -> tuple[ClockClose, ...]:
-        """What the wall clock has published and a rebuild from this offset must repeat."""
+        """Closes by the wall clock that a rebuild from this offset must repeat."""
         if not self._clock_kept:
             return ()
         ahead = {windows.model.name for windows in self._models if windows.ahead_of_event_time}
         return self._clock_closes.needed(rebuild_from, ahead)
 
     def repeat_clock_close(self, close: ClockClose) -> None:
-        """Publish again, in a rebuild, what the wall clock published at this offset."""
+        """Repeat, in a rebuild, a close by the wall clock."""
         if not self._clock_kept:
             return
         for windows in self._models:
@@ -287,7 +287,7 @@ class PartitionWindows:
 
 
 def _take(windows: ModelWindows, closed: Closed | None, result: Applied) -> None:
-    """Add what a model has closed, and what it has found since the last call."""
+    """Add a model's closed steps, and its findings since the last call."""
     if closed is not None:
         result.closed.append(closed)
     result.probes += windows.take_probes()

@@ -4,12 +4,12 @@ At each step that event time closes, a share of the groups is sampled and some o
 copy of their windows, which the imputer fills along with the holes. Its values are never published. The probe cells
 resemble the holes of a stream: the newest step of a sensor that has been silent for a while (edge), the step of the
 final rows within a gap that ends after it (interior), and both with all sensors of the group silent at that step.
-Where intervals are adaptive, further windows have the gaps that some group had of late (`hole_patterns`): intervals
-learn from both, the experts' weights from the former alone.
+Where intervals are adaptive, further windows have recent gaps of some group (`hole_patterns`). Intervals learn from
+both kinds of windows, the experts' weights only from the first kind.
 
 Sampling is deterministic: it depends only on the group name and the step, so a worker that reads the topic again makes
-the same probes in the same order. What hides cells of a whole series (`form`, `tables`, training) draws them from one
-generator, which a stream that begins elsewhere could not repeat.
+the same probes in the same order. Code that hides cells of a whole series (`form`, `tables`, training) draws them from
+one generator, which a stream that begins elsewhere could not repeat.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ Bools = NDArray[np.bool_]
 Hashes = NDArray[np.uint64]
 
 AGES = (1, 2, 4, 8, 16)  # steps hidden; also the upper bounds of the classes by which errors are kept
-MOST_WINDOWS = 32  # per model and step: errors are pooled over groups, and more probes add cost, not accuracy
-FEWEST_WINDOWS = 4  # per model and step: with fewer, a drift shows too late
+MOST_WINDOWS = 32  # windows per model and step: errors are pooled over groups, and more windows add cost, not accuracy
+FEWEST_WINDOWS = 4  # windows per model and step: with fewer, a drift shows too late
 _HIDDEN_SHARE = 4  # one sensor in four is hidden: with more, the window would be a harder case than a real one
 MOST_COPIES = 8  # further windows whose gaps are copied
-_COPIES = np.uint64(0xC0B1E5)  # so that they are not of the groups and times that the others are of
+_COPIES = np.uint64(0xC0B1E5)  # salt: copies sample other groups and times than drawn gaps do
 _MODES = np.uint64(8)  # one probe window in eight hides the whole newest row, another one a whole interior row
 # The finaliser of SplitMix64. Source: Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators.
 _WEYL, _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -59,14 +59,14 @@ class Probes:
     model_index: int
     values: NDArray[np.float64]  # [w, C, T] sensor units, 0 where not observed or hidden
     observed: Bools  # [w, C, T] False where hidden
-    step: Ints  # [q] that closed when the probe was made, ascending
+    step: Ints  # [q] step that closed when the probe was made, ascending
     window: Ints  # [q] index into the windows
     sensor: Ints  # [q]
     lag: Ints  # [q] steps before the window's newest one
     gap_age: Ints  # [q] steps since the sensor's last visible observation
     truth: NDArray[np.float64]  # [q] the hidden value
     group: NDArray[np.int32]  # [w] group codes
-    copied: Bools  # [q] hidden as a recent hole of some group, and not as `Prober._hidden_gaps` draws it
+    copied: Bools  # [q] whether the gap is a copy of a recent hole, not drawn by `Prober._hidden_gaps`
 
     def __len__(self) -> int:
         return len(self.values)
@@ -100,13 +100,13 @@ def newest_steps(probes: Sequence[Probes], count: int) -> list[Probes]:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How many groups are probed at each step, and their names."""
+    """The number of groups that are probed at each step, and their names."""
 
-    share: float  # of the groups that were observed at the step
+    share: float  # share of the groups that were observed at the step
     fewest: int  # probe windows per step if the share gives fewer; at most MOST_WINDOWS
-    group_names: Sequence[str]  # by group code; may grow
+    group_names: Sequence[str]  # names by group code; may grow
     quality: bool = False  # see history.error_steps
-    copies: bool = False  # further windows have gaps that are copied from recent holes
+    copies: bool = False  # whether further windows have gaps copied from recent holes
 
 
 class Prober:
@@ -119,7 +119,7 @@ class Prober:
             rings: state of the model's groups.
             rules: the model's window rules. Interior cells are probed at the lag `revise_after` of the final rows, and
                 none are if that is 0. No probe has a gap older than `max_gap`, as no filled hole has.
-            sampling: how many groups are probed.
+            sampling: number of groups to probe, and their names.
         """
         self._rings, self._rules, self._sampling = rings, rules, sampling
         window, revise_after, max_gap = rules.window, rules.revise_after, rules.max_gap
@@ -138,14 +138,14 @@ class Prober:
         return joined(found) if found else None
 
     def _drawn(self, active: Ints, step: int) -> Probes | None:
-        """Probes whose gaps are drawn, of some of the rows that are active."""
+        """Make probes with drawn gaps, for some of the active rows."""
         key, chosen = self._sample(self._row_keys()[active], active, step)
         values, seen = self._windows(chosen, step)
         gaps = self._hidden_gaps(key, seen)
         return self._made(step, chosen, values, seen, gaps, copied=False)
 
     def _copied(self, active: Ints, step: int) -> Probes | None:
-        """Probes whose gaps are those of recent holes, of some of the rows that are active."""
+        """Make probes with the gaps of recent holes, for some of the active rows."""
         rings, rules = self._rings, self._rules
         draw = _mixed(_mixed(np.array([step], np.int64).astype(np.uint64)) ^ _COPIES)
         when = When.of(step, int(draw[0] >> np.uint64(8)) % TIMES, rules)
@@ -167,7 +167,7 @@ class Prober:
         return self._made(step, chosen, values, seen, gaps, copied=True)
 
     def _windows(self, rows: Ints, step: int) -> tuple[NDArray[np.float64], Bools]:
-        """Values and what was observed of some rows, without the readings that are doubted, [k, C, T]."""
+        """Values and observed cells of some rows' windows, without doubted readings, each [k, C, T]."""
         rings, plausibility = self._rings, self._rules.plausibility
         values, seen = rings.past(rings.values, rows, step), rings.past(rings.observed, rows, step)
         return (values, seen) if plausibility is None else plausibility.sound(values, seen)
@@ -236,22 +236,22 @@ class Prober:
         return hashes[lowest], rows[lowest]
 
     def _count(self, rows: int) -> int:
-        """Windows to probe, with this many rows to choose from."""
+        """Number of windows to probe, with this many rows to choose from."""
         return min(MOST_WINDOWS, max(self._sampling.fewest, round(self._sampling.share * rows)))
 
     def _hidden_gaps(self, key: Hashes, seen: Bools) -> tuple[Ints, Bools, Ints, Ints]:
-        """Choose the gap that is hidden of each sensor in each window.
+        """Choose the hidden gap of each sensor in each window.
 
         The gap around an interior cell mostly continues after it, as real ones do. A gap that always ended there would
         flatter interpolation, which would always see a reading right beside the cell.
 
         Args:
             key: uint64 [k], a hash per window.
-            seen: bool [k, C, T], what was observed.
+            seen: bool [k, C, T], observed cells.
 
         Returns:
-            For each window and sensor the lag of its probe cell [k, C], whether it has one [k, C, 1], how many hidden
-            steps end with that cell [k, C], and how many follow it [k, C].
+            For each window and sensor: the lag of its probe cell [k, C], whether it has one [k, C, 1], the number of
+            hidden steps that end with that cell [k, C], and the number that follow it [k, C].
         """
         window, revise_after = self._rules.window, self._rules.revise_after
         mode = key % _MODES

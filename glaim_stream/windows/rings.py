@@ -1,4 +1,4 @@
-"""Ring buffers of steps: what every recent step holds, for each group of a model and each of its sensors."""
+"""Ring buffers of steps: the contents of every recent step, for each group of a model and each of its sensors."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class Rings:
             sensors: number of sensors of a group.
             window: closed steps to hold.
             ahead: open steps to hold.
-            mean: a step holds the mean of its readings, else the last one.
-            directions: bool [sensors], those whose readings are directions in degrees, for the mean; None: none is.
+            mean: whether a step holds the mean of its readings or the last one.
+            directions: bool [sensors], True for directions in degrees, for the mean; None: no sensor is one.
             offsets_back: steps before the window for which the lowest offset is remembered too.
         """
         self.sensors = sensors
@@ -88,11 +88,11 @@ class Rings:
         self.observed = np.zeros(shape, np.bool_)
         self.corrections = np.zeros(shape, np.int16)  # late readings that changed the cell once it was published
         self.stamp_ms = np.zeros(shape, np.int32)  # time of the held reading after the start of its step
-        self.quality = np.zeros(shape, np.int8)  # of the held reading; BAD where a reading reported no value, else GOOD
+        self.quality = np.zeros(shape, np.int8)  # quality of the held reading; if none: BAD after a dropout, else GOOD
         self.flagged = False  # whether any quality was ever other than GOOD: until then qualities cost nothing
         self._directions = directions
         summed = np.float64 if directions is None else np.complex128
-        self._sum = np.zeros(shape if mean else (0, sensors, self.length), summed)  # of addends of a mean
+        self._sum = np.zeros(shape if mean else (0, sensors, self.length), summed)  # sums of the addends of a mean
         self._count = np.zeros(self._sum.shape, np.int32)
         self._attached: list[RowArray[Any]] = []
 
@@ -138,7 +138,7 @@ class Rings:
         steps: int | None = None,
         out: NDArray[Any] | None = None,
     ) -> NDArray[Any]:
-        """Copy some rows of one of the arrays at the window, or fewer `steps`, that end with `step`, oldest step first.
+        """Copy some rows of an array at the newest `steps` (default: a window) up to `step`, oldest step first.
 
         The window lies in one stretch or in two; copying these is several times as fast as gathering step by step.
         With `out` the copy is made there.
@@ -323,7 +323,7 @@ def _distinct(codes: Ints) -> Ints:
 
 
 def _same_bits(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Where two values have the same bits: 0.0 and -0.0 are equal, and yet not the same."""
+    """Compare the bits of values: 0.0 and -0.0 are equal, but their bits differ."""
     same: NDArray[np.bool_] = one.view(np.int64) == other.view(np.int64)
     return same
 

@@ -1,4 +1,4 @@
-"""Memory for the windows of steps that close one after the other: they lie together, so that joining copies nothing."""
+"""Memory for the windows of successive closing steps: they lie together, so that joining copies nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Room:
 
     def __init__(self, sensors: int, window: int) -> None:
         self._shape = (sensors, window)
-        self._usual = 0  # windows that were taken last, as many as are expected
+        self._usual = 0  # number of windows that were taken last; as many are expected
         self._begin()
 
     def _begin(self) -> None:
@@ -22,7 +22,7 @@ class Room:
         self._observed = np.empty((0, *self._shape), np.bool_)
 
     def add(self, count: int) -> Windows:
-        """Room for `count` windows behind those that were added before, to be written by the caller."""
+        """Make room for `count` windows after the earlier ones, to be written by the caller."""
         start, self._used = self._used, self._used + count
         if self._used > len(self._values):
             self._grow(start, max(self._used, self._usual, 2 * len(self._values)))
@@ -39,7 +39,7 @@ class Room:
         self._observed[places] &= ~cells
 
     def take(self) -> Windows:
-        """All windows since the last call, in their order."""
+        """Return all windows since the last call, in their order."""
         taken = self._values[: self._used], self._observed[: self._used]
         self._usual = self._used
         self._begin()

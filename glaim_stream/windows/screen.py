@@ -1,4 +1,4 @@
-"""Which windows may hold a doubtful reading: sums that follow each window from step to step, instead of all its cells.
+"""Finds windows that may hold a doubtful reading, by sums that follow each window instead of reading all its cells.
 
 `plausibility` looks closer at a sensor whose reading furthest from its mean is many deviations away. Few windows have
 one, and each differs from the window one step before in two cells. So the sums for mean and deviation are carried from
@@ -27,8 +27,8 @@ Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
 _MARGIN = 1.01
-_LEAST_SHARE = 1e-6  # of the largest squared distance
-_LEAST_RATIO = 1e-6  # of the largest value
+_LEAST_SHARE = 1e-6  # share of the largest squared distance
+_LEAST_RATIO = 1e-6  # share of the largest value
 _TINY, _HUGE = 1e-200, 1e100  # between a variance and a value of these sizes no square is lost or infinite
 
 
@@ -37,7 +37,7 @@ class Screen:
 
     def __init__(self, rings: Rings, rule: Plausibility) -> None:
         self._rings, self._rule = rings, rule
-        self._through: int | None = None  # the step with which the windows of the sums end
+        self._through: int | None = None  # newest step of the windows that the sums cover
         self._known = rings.attach((), np.bool_)  # whether the sums are those of the row's window
 
         def sums() -> RowArray[Any]:
@@ -55,7 +55,7 @@ class Screen:
         """Move on to the window that ends with a step; return which rows may hold a doubtful reading, bool [R].
 
         Args:
-            lookback: from a step that event time closes.
+            lookback: observations up to a step that event time closes.
         """
         step, window = lookback.step, self._rings.window
         if self._through is None or step != self._through + 1 or step % window == 0:
@@ -65,10 +65,10 @@ class Screen:
         return ~self._known.array[: len(lookback.observed)] | self._may_be_apart(len(lookback.observed)).any(axis=1)
 
     def begin(self, rows: Ints, values: Doubles, observed: Bools) -> None:
-        """Take the sums of the rows that are not known from their windows, which have been read.
+        """Compute the sums that are not known from the windows of their rows, which have been read.
 
         Args:
-            rows: [k], of the rings.
+            rows: [k], rows of the rings.
             values: [k, C, window], 0 where not observed.
             observed: [k, C, window].
         """
@@ -105,12 +105,12 @@ class Screen:
         np.maximum(most, value, out=most, where=there)
 
     def _may_be_apart(self, rows: int) -> Bools:
-        """Which sensors may have a reading that is doubted, by the sums, bool [R, C]."""
+        """Find, by the sums, the sensors that may have a doubted reading, bool [R, C]."""
         count, middle = self._count.array[:rows], self._middle.array[:rows]
         least, most = self._least.array[:rows], self._most.array[:rows]
         with np.errstate(all="ignore"):
             below, above = middle - least, most - middle
-            mean = self._distance.array[:rows] / count  # less the middle
+            mean = self._distance.array[:rows] / count  # mean less the middle
             variance = self._square.array[:rows] / count - mean * mean
             widest = np.maximum(above - mean, below + mean)
             reach = np.maximum(below, above)

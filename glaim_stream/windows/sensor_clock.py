@@ -1,7 +1,7 @@
 """Clocks in the stream: how far each sensor's stamps move within their steps from one reading to the next.
 
 Moves are summed up block by block, as whole numbers, and their mean over the newest `statistics.WINDOW` steps is
-judged. A clock that is off by the same time, or that drifts slowly, moves no stamp far.
+judged. A constant error or a slow drift of a clock moves no stamp far.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from glaim_stream.windows.rings import Rings, RowArray
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-_STEPS = BLOCK + statistics.NEAR  # that the moves of a block depend on
+_STEPS = BLOCK + statistics.NEAR  # steps that the moves of a block depend on
 
 
 class ClockTracker:
@@ -27,8 +27,8 @@ class ClockTracker:
         """Start with nothing known.
 
         Args:
-            rings: of the model.
-            step_ms: of the model.
+            rings: state of the model's groups.
+            step_ms: length of the model's steps.
         """
         self._rings, self._step_ms = rings, step_ms
         self._moved = rings.attach((rings.sensors, WINDOW_BLOCKS), np.int32)  # parts of a step, as `whole` makes them
@@ -44,8 +44,8 @@ class ClockTracker:
 
         Args:
             live: habits that judge clocks.
-            step: the block's last one.
-            observed: bool [R, C, T], the window that ends with it.
+            step: last step of the block.
+            observed: bool [R, C, T], observed cells of the window that ends with the block.
         """
         rows, slot = len(observed), step // BLOCK % WINDOW_BLOCKS
         moved, known = self._moves(step, observed[..., -_STEPS:])
@@ -59,7 +59,7 @@ class ClockTracker:
         return Found((mean > limit) & (newest > 0), mean, limit, age, np.zeros(mean.shape, np.bool_))
 
     def _moves(self, step: int, observed: Bools) -> tuple[NDArray[np.float64], Bools]:
-        """Those of `statistics` at the steps of the newest block, [R, C, BLOCK]; without holes a short way."""
+        """Moves (see `statistics`) and known cells at the newest block's steps, [R, C, BLOCK]; faster without holes."""
         stamps = self._rings.past(self._rings.stamp_ms, slice(len(observed)), step, _STEPS) / self._step_ms
         moved = statistics.around(np.diff(stamps[..., -BLOCK - 1 :]))
         known = observed[..., -BLOCK:].copy()

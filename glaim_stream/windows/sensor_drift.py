@@ -1,9 +1,9 @@
 """Drift in the stream: the means of each sensor's newest blocks, and which sensors were at fault in them.
 
-A sensor drifts once it was at fault in five of six blocks, and while the others are calm without it. Where the others
-are calm without either of several sensors, that is the one without which they are calmest: an event cannot wait until
-it is decided, as in files. As many at fault within these blocks as make a shift are one of the whole group: the habits,
-or a model, are out of date, and no single sensor is to blame.
+A sensor drifts once it was at fault in five of six blocks, and while the others are calm without it. If the others are
+calm without either of several sensors, the culprit is the one without which they are calmest: unlike in files, an event
+cannot wait for the decision. If enough sensors for a shift are at fault within these blocks, the whole group shifts:
+the habits, or a model, are out of date, and no single sensor is to blame.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 CONFIRMING = 6  # blocks
-_LASTING = 5  # of these, at fault
-_CALM = 0.8  # limits; others above it may be about to leave their estimates too
-_AT_FAULT, _ALONE = 1, 2  # and the others are calm without it
+_LASTING = 5  # blocks of these in which the sensor is at fault
+_CALM = 0.8  # share of the limit; others above it may be about to leave their estimates too
+_AT_FAULT, _ALONE = 1, 2  # _ALONE: at fault, and the others are calm without it
 
 
 class DriftTracker:
@@ -34,7 +34,7 @@ class DriftTracker:
         """Start with nothing known.
 
         Args:
-            rings: of the model.
+            rings: state of the model's groups.
         """
         self._rings = rings
         self._means = rings.attach((rings.sensors, drift.BLOCKS), np.int32)  # parts of a scale, as `whole` makes them
@@ -59,11 +59,11 @@ class DriftTracker:
 
         Args:
             live: habits that judge drift.
-            block: its number.
-            values: float64 [R, C, BLOCK], its steps.
-            observed: bool alike.
+            block: number of the block.
+            values: float64 [R, C, BLOCK], readings at the block's steps.
+            observed: bool [R, C, BLOCK].
             place: int64 [R], row of each group in the habits.
-            doubted: bool [C] of a row, sensors that are known to be faulty otherwise.
+            doubted: gives the sensors of a row that are known to be faulty otherwise, bool [C].
         """
         rows = len(values)
         limit = live.limit["drift"]

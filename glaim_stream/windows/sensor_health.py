@@ -1,11 +1,11 @@
-"""Sensor health in the stream: which sensors begin and cease to be faulty, at the end of each block of eight steps.
+"""Sensor health in the stream: sensors that begin or cease to be faulty, at the end of each block of eight steps.
 
 Blocks are aligned to the grid, and only event time ends them, so the events are a function of the topic and do not
 depend on how it is cut into batches. A sensor is faulty from the first block in which a detector alarms until 48 steps
 have passed without an alarm. So an event depends on the 56 steps before it and, for each of their blocks, on 97 steps
-before that, or on 136 for drift: on less than `history.history_steps`, and a rebuilt worker finds the same events.
+before that, or on 136 for drift. That is less than `history.history_steps`, so a rebuilt worker finds the same events.
 
-A group that goes dark is in the outage topic. What its sensors had ends, and it is judged again when it speaks.
+A group that goes dark is in the outage topic. Its sensors' faults end, and it is judged again when it speaks.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ Ints = NDArray[np.int64]
 _QUIET_BLOCKS = QUIET // BLOCK
 _TOGETHER = ("runs", "silence")  # detectors whose age tells which sensors began together
 _BITS = {name: np.uint8(1 << place) for place, name in enumerate(DETECTORS)}
-FEWEST_OF_DRIFT = 96  # steps of a window: a rebuild reads as many more, which is what drift depends on
+FEWEST_OF_DRIFT = 96  # steps of a window: a rebuild reads as many more, and drift depends on these
 
 
 @dataclass(frozen=True, slots=True)
 class SensorEvent:
-    """Sensors of a group begin to be faulty, or cease to be.
+    """The beginning or the end of a fault of some sensors of a group.
 
     group: code of the group (groups.GroupIndex).
-    detector: of `live.DETECTORS`; it pairs beginnings with ends.
-    kind: of a beginning; None for an end.
+    detector: name from `live.DETECTORS`; it pairs beginnings with ends.
+    kind: fault that begins; None for an end.
     sensors: indices in the model, ascending.
     ts_ms: start of the step whose readings made it an event.
-    since_ms: of a beginning, start of the first step that is part of it, as far back as the window goes.
-    until_ms: of an end, start of the first step after the fault.
-    strongest: index of the sensor with the highest score, whose numbers follow. Of an end they are 0.
-    statistic, threshold, usual: what was measured, the limit that it exceeds, and the highest that is usual.
+    since_ms: start of the fault's first step, as far back as the window goes; None for an end.
+    until_ms: start of the first step after the fault; None for a beginning.
+    strongest: index of the sensor with the highest score, to which the next three belong. All four are 0 for an end.
+    statistic, threshold, usual: measured value, limit that it exceeds, and highest usual value.
     """
 
     model_index: int
@@ -77,10 +77,10 @@ class HealthTracker:
         """Start with nothing known.
 
         Args:
-            rings: of the model; their windows have `live.FEWEST_JUDGED_STEPS` and more.
+            rings: state of the model's groups, with windows of at least `live.FEWEST_JUDGED_STEPS`.
             rules: the model's window rules.
-            habits: the habits to judge by now; None: there are none.
-            group_names: by group code; may grow.
+            habits: gives the habits to judge by now, or None.
+            group_names: names by group code; may grow.
         """
         self._rings, self._rules, self._habits, self._names = rings, rules, habits, group_names
         shape = (rings.sensors, live.WINDOW_BLOCKS)
@@ -91,7 +91,7 @@ class HealthTracker:
         self._drift = DriftTracker(rings) if rings.window >= FEWEST_OF_DRIFT else None
         self._clock = ClockTracker(rings, rules.step_ms)
         self._begun = rings.attach((), np.int64)  # 1 + the first step with a reading; 0: none yet
-        self._block: int | None = None  # the newest one
+        self._block: int | None = None  # newest block
         self._dark_age = min(rules.max_gap, rules.window - BLOCK - 1)  # a group is dark beyond it
 
     @property
@@ -100,7 +100,7 @@ class HealthTracker:
         return self._habits() is not None
 
     def faulty_rows(self, rows: slice) -> NDArray[np.bool_]:
-        """Which sensors of groups, by their rows in the rings, are faulty by any detector, [rows, C]."""
+        """Find the sensors that are faulty by any detector, for some rows of the rings, bool [rows, C]."""
         found: NDArray[np.bool_] = self._held(rows) != 0
         return found
 
@@ -134,7 +134,7 @@ class HealthTracker:
         return self._events(habits, lookback, block, found)
 
     def _enter(self, block: int) -> None:
-        """Forget what the slots of this block, and of those that were skipped, held."""
+        """Clear the slots of this block and of those that were skipped."""
         skipped = 0 if self._block is None else block - self._block - 1
         arrays: list[RowArray[Any]] = [self._spikes, self._bends, self._bent, self._alarms, *self._clock.arrays]
         if self._drift is not None:
@@ -184,7 +184,7 @@ class HealthTracker:
         return found
 
     def _doubted(self, habits: LiveHabits, lookback: LookBack, jumps: Bools, row: int) -> Bools:
-        """Which sensors of a row jump, or are stuck or were so in the window, bool [C]: they estimate no other."""
+        """Find the sensors of a row that jump, or are or were stuck in the window, bool [C]: they estimate no other."""
         values = self._rings.past(self._rings.values, slice(row, row + 1), lookback.step)[0]
         doubted: Bools = jumps[row] | live.was_stuck(habits, values, lookback.observed[row])
         return doubted
@@ -263,7 +263,7 @@ class HealthTracker:
                 kind = Fault.CHATTER if special.any() else Fault.SPIKING
         limit = float(found.limit[row, strongest])
         of = detector
-        if detector == "jumps":  # either statistic of the habits
+        if detector == "jumps":  # its statistic is that of chatter or of spiking
             of = "chatter" if limit == habits.limit["chatter"][strongest] else "spiking"
         return SensorEvent(
             self._rules.model_index,
@@ -280,7 +280,7 @@ class HealthTracker:
         )
 
     def _end(self, row: int, detector: str, members: Ints, step: int, quiet: int) -> SensorEvent:
-        """An end; `quiet` steps have passed since the fault."""
+        """Make the event of an end, `quiet` steps after the fault."""
         return SensorEvent(
             self._rules.model_index,
             self._rings.groups[row],
@@ -293,7 +293,7 @@ class HealthTracker:
 
 
 def _recent(alarms: NDArray[np.uint8], block: int) -> NDArray[np.uint8]:
-    """Which alarms [rows, C, slots] are of the quiet time that ends with a block, as bits [rows, C]."""
+    """Select the alarms [rows, C, slots] in the quiet time that ends with a block, as bits [rows, C]."""
     outside = (block + 1) % alarms.shape[2]
     before = np.bitwise_or.reduce(alarms[:, :, :outside], axis=2)
     found: NDArray[np.uint8] = before | np.bitwise_or.reduce(alarms[:, :, outside + 1 :], axis=2)

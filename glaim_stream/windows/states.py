@@ -1,6 +1,6 @@
-"""How the groups of a model are doing: whole, with holes, dark or new. Arithmetic only.
+"""States of a model's groups: whole, with holes, dark or new. Arithmetic only.
 
-What is read depends on the number of groups alone; callers take `ROWS_AT_A_TIME` groups and do other work in between.
+The work depends only on the number of groups; callers take `ROWS_AT_A_TIME` groups and do other work in between.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ ROWS_AT_A_TIME = 5_000  # some 5 ms for 8 sensors and 96 steps
 
 
 class GroupState(IntEnum):
-    """How a group is doing."""
+    """The state of a group."""
 
     WHOLE = 0  # every sensor was observed at each of the newest steps
     HOLES = 1
     DARK = 2  # nothing has arrived for longer than max_gap
-    NEW = 3  # no step of it has closed yet
+    NEW = 3  # none of its steps has closed yet
 
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """n groups of one model.
+    """The states of n groups of one model.
 
     state: uint8 [n], GroupState.
-    missing: float64 [n], share of the cells of the newest steps without a reading; 0 of new groups.
-    silent_steps: int64 [n], from the group's newest observed step to the newest closed one; -1 of new groups.
+    missing: float64 [n], share of the cells of the newest steps without a reading; 0 for new groups.
+    silent_steps: int64 [n], from the group's newest observed step to the newest closed one; -1 for new groups.
     """
 
     state: NDArray[np.uint8]
@@ -76,7 +76,7 @@ def holed_groups(windows: ModelWindows) -> Iterator[int]:
 def _missing(
     observed: NDArray[np.bool_], cadences: NDArray[np.int64], slots: NDArray[np.int64], held: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
-    """The share of readings that are missing at the newest steps, [rows]; of a slow sensor there is one or none."""
+    """The share of readings that are missing at the newest steps, [rows]; a slow sensor has one there or none."""
     newest = slots[-NEWEST:]
     often = cadences == 1
     there = (observed[:, :, newest] & held[-NEWEST:]).sum(axis=2)  # [rows, sensors]

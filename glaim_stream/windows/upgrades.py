@@ -19,7 +19,7 @@ from glaim_stream.windows.closed import Closed
 from glaim_stream.windows.holes import Rules
 from glaim_stream.windows.rings import Rings
 
-MOST_ROWS = 512  # per batch, so that catching up delays no other row
+MOST_ROWS = 512  # rows per batch, so that catching up delays no other row
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 

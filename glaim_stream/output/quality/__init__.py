@@ -1,4 +1,4 @@
-"""Live accuracy: errors and coverage of what was filled, summed over stretches of event time, as records."""
+"""Live accuracy: errors and coverage of filled values, summed over stretches of event time, as records."""
 
 from glaim_stream.output.quality.cells import Cells, Column, Source, age_of
 from glaim_stream.output.quality.comparison import METHODS, Comparison

@@ -1,4 +1,4 @@
-"""Cells whose true value is known: what each method gave for them, and the interval that was published with it."""
+"""Cells whose true value is known: the errors of each method, and the interval that was published."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Doubles = NDArray[np.float64]
 
 
 class Source(StrEnum):
-    """Where the true value comes from."""
+    """The origin of the true value."""
 
     HIDDEN = "hidden"  # a reading that was hidden from the methods (windows.probes)
     LATE = "late"  # a reading that came after its cell was filled
@@ -29,7 +29,7 @@ class Column(IntEnum):
     GAUSSIAN = 1
     INTERPOLATION = 2
     LAST_VALUE = 3
-    PUBLISHED = 4  # what was published, or would have been: the blend of the methods, rounded and limited
+    PUBLISHED = 4  # the value that was published, or would have been: the blend of the methods, rounded and limited
 
 
 COLUMNS = [column.name.lower() for column in Column]
@@ -39,13 +39,13 @@ COLUMNS = [column.name.lower() for column in Column]
 class Cells:
     """n cells of one model, in the order of their steps."""
 
-    step: Ints  # [n] by which the stretch is chosen
-    group: NDArray[np.int32]  # [n] codes
+    step: Ints  # [n] step that decides the stretch
+    group: NDArray[np.int32]  # [n] group codes
     sensor: Ints  # [n]
     age: Ints  # [n] class of the gap age, index into GAP_AGE_NAMES
     place: Ints  # [n] Place in the window
-    errors: Doubles  # [n, Column] absolute, in the sensor's unit; NaN where the method gave no value
-    width: Doubles  # [n] of the interval, NaN without one
+    errors: Doubles  # [n, Column] absolute errors, in the sensor's unit; NaN where the method gave no value
+    width: Doubles  # [n] width of the interval, NaN without one
     held: NDArray[np.bool_]  # [n] the interval held the true value
 
     def __len__(self) -> int:

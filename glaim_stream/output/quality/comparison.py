@@ -1,9 +1,9 @@
-"""What the best single method in hindsight would have saved against what was published: the regret of a stretch.
+"""The regret of a stretch: the error that the best single method in hindsight would have saved.
 
 Errors of sensors in different units are added as shares of the baseline's: an error is divided by the mean absolute
-error of interpolation and last value on the same cells of its sensor, of all groups. Compared are the cells for which
-every method gave a value, so that all are judged by the same questions. Cells at whose step the whole group is silent
-are left out: of the probes they are more than of real holes, and no method knows more than the others there.
+error of interpolation and last value on the same cells of its sensor, of all groups. Only cells for which every
+method gave a value are compared, so that all answer the same questions. Cells at whose step the whole group is silent
+are left out: they are more frequent among probes than among holes, and no method knows more than the others there.
 
 Source: Hyndman and Koehler (2006), Another look at measures of forecast accuracy, scaled errors. Ours differs: the
 baseline's errors are those of the stretch itself.
@@ -29,15 +29,15 @@ class Comparison:
     """n cells on which the methods are compared."""
 
     cell: NDArray[np.int64]  # [n] index into the cells
-    scaled: Doubles  # [n, METHODS] errors as shares of the baseline's; NaN in the column of a method that is not there
+    scaled: Doubles  # [n, METHODS] errors as shares of the baseline's; NaN in the column of an absent method
 
     @classmethod
     def of(cls, cells: Cells, sensors: int) -> Comparison:
         """Compare the methods of a stretch's cells.
 
         Args:
-            cells: of hidden readings.
-            sensors: of the model.
+            cells: cells of hidden readings.
+            sensors: number of sensors of the model.
         """
         inner, last = cells.errors[:, Column.INTERPOLATION], cells.errors[:, Column.LAST_VALUE]
         baseline = np.where(np.isnan(inner), last, inner)
@@ -50,7 +50,7 @@ class Comparison:
         sensor, errors = cells.sensor[cell], errors[cell]
         count = np.bincount(sensor, minlength=sensors)
         scale = np.bincount(sensor, errors[:, 2], minlength=sensors) / np.maximum(count, 1)
-        usable = scale[sensor] > 0  # of a sensor that the baseline always knows, no share can be told
+        usable = scale[sensor] > 0  # a sensor that the baseline always knows has no share
         return cls(cell[usable], errors[usable] / scale[sensor[usable], None])
 
     def where(self, chosen: NDArray[np.bool_]) -> Comparison:

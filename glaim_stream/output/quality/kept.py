@@ -1,4 +1,4 @@
-"""The keys that the topic holds for one partition, and the tombstones of those that should be gone."""
+"""The keys that the topic holds for one partition, and the tombstones of obsolete ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FOREIGN: End = ("", 0)
 
 
 class _Head(msgspec.Struct):
-    """What is needed of a record."""
+    """The fields that are needed of a record."""
 
     model: str
     to: str
@@ -35,21 +35,21 @@ class KeptKeys:
         """Start without keys.
 
         Args:
-            step_ms: by name of the model.
-            model_of: name of the model of a group, None where the catalogue does not name the group.
+            step_ms: length of a step by name of the model.
+            model_of: gives the name of a group's model, None where the catalogue does not name the group.
         """
         self._span_ms = {model: SLOTS * STRETCH * each for model, each in step_ms.items()}
         self._model_of = model_of
         self._end_of: dict[bytes, End] = {}
         self._by_end: dict[End, set[bytes]] = {}
         self._newest_ms: dict[str, int] = {}
-        self._own: set[bytes] | None = set()  # published or deleted before all was found; None: all is found
+        self._own: set[bytes] | None = set()  # keys published or deleted before all were found; None: all are
 
     def __len__(self) -> int:
         return len(self._end_of)
 
     def found(self, key: bytes, value: bytes | None) -> None:
-        """Take the next record that the topic holds; what was published since the start counts more."""
+        """Take the next record that the topic holds; records published since the start take precedence."""
         if self._own is None or key in self._own:
             return
         self._forget(key)
@@ -65,7 +65,7 @@ class KeptKeys:
         self._keep(key, end if known else _FOREIGN)
 
     def found_all(self) -> None:
-        """Take note that the topic was read to its end."""
+        """Note that the topic was read to its end."""
         self._own = None
 
     def published(self, records: Sequence[Record]) -> list[Record]:

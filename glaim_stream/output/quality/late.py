@@ -1,6 +1,6 @@
 """Published estimates of the newest steps, and the readings that came for them later.
 
-What was published for a hole is remembered for as long as a reading may still come for it: a window. A worker that
+The estimate of a hole is remembered for as long as a reading may still come for it: a window. A worker that
 rebuilds its windows does not know what its predecessor published. So it scores no stretch of which it may have missed
 an estimate, and a record that is there is whole.
 """
@@ -24,7 +24,7 @@ from glaim_stream.windows import STRETCH, Place
 
 Ints = NDArray[np.int64]
 
-MOST_ESTIMATES = 1_000_000  # in a partition and model; 46 bytes each
+MOST_ESTIMATES = 1_000_000  # estimates per partition and model; 46 bytes each
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +49,20 @@ class _Estimates:
 
 
 class LateReadings:
-    """What late readings say about the estimates of one model in one partition."""
+    """The errors that late readings show in the estimates of one model in one partition."""
 
     def __init__(self, window: int, step_ms: int, sensors: int, most: int = MOST_ESTIMATES) -> None:
         """Start without estimates.
 
         Args:
-            window: steps; readings that are older are not applied.
-            step_ms: of the model.
-            sensors: of the model.
-            most: estimates that are remembered.
+            window: length in steps; older readings are not applied.
+            step_ms: length of the model's steps.
+            sensors: number of sensors of the model.
+            most: greatest number of estimates to remember.
         """
         self._window, self._step_ms, self._sensors, self._most = window, step_ms, sensors, most
         self._blocks: deque[_Estimates] = deque()
-        self._last: deque[int] = deque()  # newest step of each
+        self._last: deque[int] = deque()  # newest step of each block
         self._count = 0
         self._whole_from: int | None = None  # first step of which all estimates are remembered
         self._newest: int | None = None
@@ -72,8 +72,8 @@ class LateReadings:
         """Take published rows, in the order in which they are published.
 
         Args:
-            rows: of the model.
-            kinds: of the sensors, recognised by the closed form; None: all are numbers.
+            rows: rows of the model.
+            kinds: kinds of the sensors, as the closed form recognised them; None: all are numbers.
         """
         if len(rows) == 0:
             return
@@ -103,7 +103,7 @@ class LateReadings:
         late &= rows.status != Status.UNCERTAIN_SENSOR_NOT_ACCURATE  # a doubted reading is no truth
         if late.any():
             self._score(step[late], rows.group[late], rows.sensor[late], rows.value[late])
-        oldest = self._newest - 2 * self._window  # of an open step a row may be published ahead of event time
+        oldest = self._newest - 2 * self._window  # a row of an open step may be published ahead of event time
         while self._blocks and self._last[0] < oldest:
             self._forget()
 

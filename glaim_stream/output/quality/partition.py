@@ -1,6 +1,6 @@
 """The live accuracy of one partition's models: cells in, stretches that are over out.
 
-What hidden readings say is a function of the input topic: a worker that rebuilds its windows asks the probes of the
+Errors on hidden readings are a function of the input topic: a worker that rebuilds its windows asks the probes of the
 open stretch again, with the errors before it that decided their values. A stretch is over when a probe beyond it is
 scored, so its record is published with the rows of that step.
 """
@@ -37,7 +37,7 @@ class ModelQuality:
         """Return the stretches that are over, and forget them.
 
         Args:
-            reached: newest step of which probes, and rows before it, have been given.
+            reached: newest step whose probes, and the rows before it, have been given.
         """
         over = [(Source.HIDDEN, each) for each in self._hidden.take_until(reached)]
         return over + [(Source.LATE, each) for each in self._late.take_until(reached)]
@@ -46,8 +46,8 @@ class ModelQuality:
         """Take published rows, in the order in which they are published.
 
         Args:
-            rows: of the model.
-            kinds: of the sensors, recognised by the closed form; None: all are numbers.
+            rows: rows of the model.
+            kinds: kinds of the sensors, as the closed form recognised them; None: all are numbers.
         """
         self._late.add(rows, kinds)
 
@@ -63,8 +63,8 @@ class PartitionQuality:
         """Start without cells.
 
         Args:
-            models: of the catalogue.
-            group_names: by group code; may grow.
+            models: models of the catalogue.
+            group_names: names by group code; may grow.
         """
         self.models = [ModelQuality(model) for model in models]
         self._heads = [Head(model.name, model.sensor_ids, model.step_ms, group_names) for model in models]

@@ -22,7 +22,7 @@ from glaim_stream.output.quality.comparison import Comparison
 from glaim_stream.output.quality.stretches import Stretch
 from glaim_stream.windows import STRETCH, Place
 
-SLOTS = 30  # stretches of which a record is kept: 1,440 steps, a day of steps of a minute
+SLOTS = 30  # stretches whose records are kept: 1,440 steps, a day of steps of a minute
 MOST_KEYS_A_GROUP = SLOTS * len(Source)
 _DIGITS = 9
 
@@ -31,7 +31,7 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One message for the quality topic; without a value it deletes what the topic keeps for the key."""
+    """One message for the quality topic; without a value it deletes the key from the topic."""
 
     key: bytes
     value: bytes | None
@@ -41,7 +41,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What the records of a model have in common. `group_names` is by code."""
+    """The common fields of a model's records. `group_names` is by code."""
 
     model: str
     sensor_ids: Sequence[str]
