@@ -40,9 +40,9 @@ class Checkpoint:
     git_commit: str
     # Position within the epoch after `epoch`; empty at the start of an epoch, which (seed, epoch) determines.
     batch: int = 0  # finished batches; if all are, validation is next
-    loss_sum: float = 0.0  # of these batches
-    numpy_state: dict[str, Any] = field(default_factory=dict)  # of the generator of the order and the gaps
-    torch_states: list[Tensor] = field(default_factory=list)  # of dropout, one a process
+    loss_sum: float = 0.0  # sum of the losses of these batches
+    numpy_state: dict[str, Any] = field(default_factory=dict)  # state of the generator of the order and the gaps
+    torch_states: list[Tensor] = field(default_factory=list)  # states of dropout, one a process
     cuda_states: list[Tensor] = field(default_factory=list)
 
 

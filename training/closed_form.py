@@ -18,8 +18,8 @@ from training.errors import DataError
 
 Ints = NDArray[np.int64]
 
-_VALIDATION_SHARE = 0.2  # of the training rows, on which a fit chooses its constants
-_LEAST_WINDOWS = 2  # that do not overlap; fewer cannot tell dozens of alternatives apart
+_VALIDATION_SHARE = 0.2  # share of the training rows on which a fit chooses its constants
+_LEAST_WINDOWS = 2  # windows without overlap; fewer cannot tell dozens of alternatives apart
 
 # (values with 0 where missing, observed, times of the newest steps), [B, C, T] twice and [B] -> filled [B, C, T]
 TimedFill = Callable[[Floats, Bools, Ints], Floats]
@@ -34,13 +34,13 @@ def fit(
     only_plain: bool = False,
     directions: Collection[str] = (),
 ) -> Fitted:
-    """Fit a closed form to the training part alone.
+    """Fit a closed form to the training part only.
 
     Args:
         train: Training rows.
         window: T, steps.
-        validation: Its constants are chosen on these rows if a fifth of the training rows, on the newest of which they
-            are chosen otherwise, is fewer than two windows. It may begin with rows of the training part.
+        validation: Rows on which the constants are chosen if a fifth of the training rows is fewer than two windows;
+            otherwise the newest fifth serves. They may begin with rows of the training part.
         only_numbers: Fill every sensor by the Gaussian, whatever its values look like.
         only_plain: Try no variant but the plain one.
         directions: Sensors that are known as directions in degrees.
@@ -108,7 +108,7 @@ def fill_of(form: ClosedForm, scale: Scale, newest: int | None = None) -> TimedF
 
     Args:
         form: The closed form.
-        scale: That of the windows.
+        scale: Scale of the windows.
         newest: Number of newest steps to return; all by default.
     """
     mean, std = scale.mean[:, None], scale.std[:, None]

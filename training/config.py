@@ -24,17 +24,17 @@ Section = TypeVar("Section")
 
 @dataclass(frozen=True)
 class TrainSpec:
-    """How a model is fitted: a run's [train] section. The defaults are the paper's where it states them.
+    """The settings of the training: a run's [train] section. The defaults are the paper's where it states them.
 
     `iterations` ends an epoch early (0 = every window once), so that long data is validated often. `balance` weighs a
     window by its hidden cells to the power of -balance: 0 is the paper's loss, with 1 a window that lacks only its
     newest step counts as much as one that lacks a thousand cells. `mae_weight` adds that share of the absolute error to
-    the squared one. `ema` averages the weights (0 = off); the average is what is validated and exported.
+    the squared one. `ema` averages the weights (0 = off); the averaged weights are validated and exported.
 
     `precision` bf16 computes the training passes in bfloat16 where that is safe; weights, optimiser, loss and
     validation stay fp32. `compile` uses torch.compile, on cuda with CUDA graphs: minutes at the start, faster
     iterations afterwards. `checkpoint_minutes` is the longest time between two checkpoints within an epoch (0 = only at
-    its end). `batch_size` is that of the whole run: several processes share it.
+    its end). `batch_size` is the size for the whole run: several processes share it.
     """
 
     epochs: int = 300
@@ -77,11 +77,11 @@ class TrainSpec:
 
 @dataclass(frozen=True)
 class ExportSpec:
-    """How the trained model is served: a run's [export] section.
+    """The settings of the served model: a run's [export] section.
 
     `version` 0 takes the number after the highest present one, so that a retrained model goes beside the old one.
     `emitted_steps` is S: the served model returns the S newest steps of a window. `preferred_batches` and
-    `queue_delay_us` go into Triton's dynamic batching. `served_versions` is how many of the newest versions Triton
+    `queue_delay_us` go into Triton's dynamic batching. `served_versions` is the number of newest versions that Triton
     keeps loaded, each with its memory: the former one answers where the newest is bad; with 1 the next rung does.
     """
 
@@ -117,7 +117,7 @@ class TuneSpec:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """A whole run. `model.num_variables` is taken from the data."""
+    """The configuration of a whole run. `model.num_variables` is taken from the data."""
 
     name: str = "run"
     data: DataSpec = field(default_factory=DataSpec)
@@ -149,7 +149,7 @@ SECTIONS: Mapping[str, type] = {
 }
 
 # Settings that may change when a run is resumed: the place of its data, the length, place and speed of its training,
-# and what follows it. The data itself is compared by its digest.
+# and the steps after it. The data itself is compared by its digest.
 MAY_CHANGE: Mapping[str, tuple[str, ...]] = {
     "data": ("file",),
     "train": ("patience", "threads", "device", "max_minutes", "checkpoint_minutes", "compile"),

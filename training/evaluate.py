@@ -54,7 +54,7 @@ from training.runtime import keep_memory, machine
 Fill = Callable[[Floats, Bools], Floats]  # (values with 0 where missing, observed), both [B, C, T] -> filled [B, C, T]
 BATCH = 64
 METHODS = ("model", "gaussian", "interpolation", "last_value", "mean")  # a report may lack one of the first two
-BY_SENSOR = ("block_0.3", "edge_one")  # cases of which the page has a table of the sensors; the JSON has all
+BY_SENSOR = ("block_0.3", "edge_one")  # cases with a table of the sensors on the page; the JSON has all
 NAMES = {"gaussian": "closed form", "interpolation": "linear interpolation", "last_value": "last value"}
 
 
@@ -165,12 +165,12 @@ def evaluate(
     Args:
         windows: Standardised test windows.
         fills: Methods by name.
-        sensors: Their names, in the order of the rows.
+        sensors: Names of the sensors, in the order of the rows.
         scale: Turns errors back into sensor units.
         most: Most windows of a case, evenly spread over groups and time; 0: all.
         seed: Seed of the hidden cells.
         form: A closed form, scored as the method `gaussian`. The method `model` has its values where it fills alone.
-        times_ms: [R], of the windows' rows; needed with `form`.
+        times_ms: Times of the windows' rows [R]; needed with `form`.
 
     Returns:
         case -> {"label", "windows", "cells", "methods": method -> {"mse", "mae", "sensors": sensor -> ...}}.
@@ -312,7 +312,7 @@ def losing_sensors(case: Mapping[str, Any]) -> list[str]:
 
 
 def markdown(report: Mapping[str, Any], command: str) -> str:
-    """Return the report as a page: all cases on average, then of two cases each sensor in its unit."""
+    """Return the report as a page: all cases on average, then two cases by sensor in its unit."""
     data, test = report["data"], report["test"]
     methods = methods_of(report)
     heads = " | ".join(shown_name(method) for method in methods)

@@ -106,7 +106,7 @@ def write_model(
         values = warm.values[0] * scale.std[:, None] + scale.mean[:, None]
         write_warmup(made, values.astype(np.float32), warm.observed[0])
         contract = _contract(spec, state, model, scale, masks, metrics, quantiles, file_digest(weights))
-        for place in (version_folder, made):  # the version's own, and the model's while no newer one is there
+        for place in (version_folder, made):  # the version's contract, and the model's while no newer one is there
             write_contract(contract, place)
         require_known_operators(weights.read_bytes())
         write_manifest(made, target, spec.version)
@@ -170,7 +170,7 @@ def destination(config: RunConfig, sensors: Sequence[str], step_s: float, direct
 
 
 def rehearse(config: RunConfig, series: Series, directory: str = "") -> None:
-    """Check before hours of training what would fail after them, by placing and scripting an untrained network.
+    """Check before hours of training for later failures, by placing and scripting an untrained network.
 
     Raises:
         ExportError: the model would not fit beside the existing versions, or cannot be served.
@@ -192,7 +192,7 @@ def export_run(
 
     Args:
         state: The weights to serve.
-        report: Their evaluation on the test part by `training.evaluate`.
+        report: Evaluation of the weights on the test part by `training.evaluate`.
         data: The data file, if it has moved since the training.
         directory: The model repository, if it is not the run's own.
         most: Windows for each gap age of the residuals.

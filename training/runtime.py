@@ -30,7 +30,7 @@ class Interrupted(KeyboardInterrupt):
 class StopRequest:
     """A shutdown request: the first SIGTERM or Ctrl-C sets `requested`, a second Ctrl-C interrupts at once.
 
-    Outside the main thread Python receives no signals, so it is never set there.
+    Outside the main thread Python receives no signals, so `requested` is never set there.
     """
 
     signals = (signal.SIGTERM, signal.SIGINT)
@@ -63,7 +63,7 @@ def known_device(name: str) -> torch.device:
     """Return the device of that name, without using it.
 
     Raises:
-        ConfigError: it is unknown, or a GPU that torch cannot use.
+        ConfigError: the device is unknown, or is a GPU that torch cannot use.
     """
     try:
         found = torch.device(name)
@@ -79,10 +79,10 @@ def known_device(name: str) -> torch.device:
 
 
 def device(name: str, gpu: int = 0) -> torch.device:
-    """Return the device of that name, made the one to use; of several GPUs, the one of this process.
+    """Return the device of that name and make it the one to use; of several GPUs, the one of this process.
 
     Raises:
-        ConfigError: it is unknown, or a GPU that torch cannot use.
+        ConfigError: the device is unknown, or is a GPU that torch cannot use.
     """
     found = known_device(name)
     if found.type == "cuda":
@@ -128,7 +128,7 @@ class ProgressLine:
     Args:
         say: Receives a plain line.
         stream: Output of the bar; if it is not a terminal, lines are written instead, one every half minute.
-        clock: Seconds; for tests.
+        clock: Returns seconds; for tests.
         hidden: Show no bar even in a terminal, because another process shows it.
     """
 

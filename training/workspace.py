@@ -27,7 +27,7 @@ def prepare(place: Path, run: str, keep: int) -> list[str]:
         The names of the removed folders, oldest first.
 
     Raises:
-        ConfigError: the name cannot be a folder's, or the folder is not writable.
+        ConfigError: the name cannot name a folder, or the folder is not writable.
     """
     if not _NAME.fullmatch(run):
         raise ConfigError(f"expected a run's name of letters, digits, '-', '_' and '.', found {run!r}")

@@ -54,7 +54,7 @@ def require_accepted(settings: Settings) -> None:
     """Try TLS and the login at the addresses of the settings.
 
     Raises:
-        SettingsError: all of them refuse, or a file for TLS or with a secret cannot be used.
+        SettingsError: all addresses refuse, or a file for TLS or with a secret cannot be used.
     """
     refused = refused_connection(settings)
     if refused is not None:

@@ -23,7 +23,7 @@ _FETCH_BYTES = 8 * 1024**2
 _POLL_MS = 500
 _STALLED_S = 60.0
 
-Offsets = Mapping[int, int] | int | None  # by partition, or one for all
+Offsets = Mapping[int, int] | int | None  # offsets by partition, or one for all
 Progress = Callable[[int, int], object]  # records done, records in all
 
 

@@ -20,7 +20,7 @@ from glaim_stream.kafka.ranges import Offsets, ranges_of, read_range, reader
 from glaim_stream.output import read_rows, without_dictionaries
 
 _POLL_MS = 200
-_NEWEST_MESSAGES = 500  # of all partitions: enough to know the names of a topic, at up to some megabytes
+_NEWEST_MESSAGES = 500  # messages of all partitions: enough to know the names of a topic, at up to some megabytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ def connected_admin(settings: Settings) -> Iterator[KafkaAdminClient]:
 
     Raises:
         BrokerUnready: no broker answers.
-        SettingsError: all of them refuse the connection.
+        SettingsError: all brokers refuse the connection.
     """
     require_accepted(settings)  # before the client, which hides a refusal and tries again until its timeout
     try:

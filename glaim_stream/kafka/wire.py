@@ -82,7 +82,7 @@ class BatchHeader:
 
 
 class Position(Protocol):
-    """Where a consumer continues to read."""
+    """The position at which a consumer continues to read."""
 
     next_fetch_offset: int
 

@@ -28,7 +28,7 @@ class Folder(Protocol):
         """Paths of all files of a version, and of those that all versions share.
 
         Raises:
-            ModelError: it contains something that is neither a file nor a folder.
+            ModelError: the folder contains something that is neither a file nor a folder.
         """
         ...
 
@@ -36,7 +36,7 @@ class Folder(Protocol):
         """Content of a file, at most `limit` + 1 bytes of it; None if it is absent.
 
         Raises:
-            ModelError: it is not a file.
+            ModelError: the path is not a file.
         """
         ...
 

@@ -53,7 +53,7 @@ def read_sealed_form(folder: Path, trust: Trust) -> bytes | None:
         Content of the file; None if there is none.
 
     Raises:
-        ModelError: it does not match its manifest or `trust`.
+        ModelError: the form does not match its manifest or `trust`.
     """
     content = _bytes(folder / FORM_FILE, MAX_FILE_BYTES)
     if content is None:
@@ -67,7 +67,7 @@ def require_sealed(model: str, form: bytes, manifest: bytes | None, signature: b
     """Check a closed form against its manifest; without one, only that none is required.
 
     Raises:
-        ModelError: it does not match its manifest or `trust`.
+        ModelError: the form does not match its manifest or `trust`.
     """
     if manifest is None:
         if trust.require_manifest or trust.key is not None:
@@ -119,7 +119,7 @@ def _list_what_is_there(folder: Path) -> None:
 def _remove_abandoned(folder: Path) -> None:
     """Remove the partial files of processes that were killed."""
     for partial in folder.glob(f"{_PARTIAL}*"):
-        with suppress(FileNotFoundError):  # its process lives, and has renamed it
+        with suppress(FileNotFoundError):  # the process lives, and has renamed the file
             if time.time() - partial.stat().st_mtime > _ABANDONED_S:
                 partial.unlink()
 

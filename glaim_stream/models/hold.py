@@ -81,7 +81,7 @@ def require_released(store: Store, model: str) -> None:
     """Require that a model takes new versions.
 
     Raises:
-        ModelError: it is held.
+        ModelError: the model is held.
     """
     found = held(store, model)
     if found is not None:

@@ -81,7 +81,7 @@ def read_manifest(content: bytes, model: str, version: int) -> Manifest:
     """Parse a manifest and check what it belongs to.
 
     Raises:
-        ModelError: it is not a manifest, or is that of another model or version.
+        ModelError: the content is not a manifest, or belongs to another model or version.
     """
     try:
         found = Manifest.model_validate_json(content)

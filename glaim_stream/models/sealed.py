@@ -61,7 +61,7 @@ def open_sealed(
         The version; None if it has no manifest and needs none.
 
     Raises:
-        ModelError: it does not match its manifest or `trust`, in one sentence.
+        ModelError: the version does not match its manifest or `trust`, in one sentence.
     """
     try:
         found = _manifest(folder, model, version, trust)
@@ -104,7 +104,7 @@ def require_operators(folder: Folder, model: str, version: int, trust: Trust) ->
     """Check the operators of a version's weights, with or without a manifest.
 
     Raises:
-        ModelError: they use an operator that is not allowed.
+        ModelError: the weights use an operator that is not allowed.
     """
     try:
         require_known_operators(_whole(folder, f"{version}/{WEIGHTS}", MAX_FILE_BYTES), trust.operators)

@@ -108,7 +108,7 @@ class Store:
         """Check that the weights of a version match its contract, and return the contract.
 
         Raises:
-            ModelError: they do not match.
+            ModelError: the weights do not match.
         """
         contract = self.contract(model, version)
         found = self.digest(model, version)

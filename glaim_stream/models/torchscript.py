@@ -60,7 +60,7 @@ def require_known_operators(weights: bytes, more: frozenset[str] = frozenset()) 
         more: operators to allow in addition, such as `aten::lstm`.
 
     Raises:
-        ModelError: it is not TorchScript, or has an operator or anything else that is not allowed.
+        ModelError: the file is not TorchScript, or has an operator or anything else that is not allowed.
     """
     try:
         unknown = sorted(_operators(weights) - ALLOWED - more)

@@ -22,7 +22,7 @@ class Batch:
     partition: int
     records: Sequence[Record]
     delivery: Delivery
-    seeks: int  # how often the partition's position had been moved before the poll that gave it
+    seeks: int  # number of times that the partition's position had been moved before the poll that gave it
 
 
 def bounded(records: Sequence[Record]) -> Iterator[Sequence[Record]]:

@@ -27,7 +27,7 @@ class PagesTls:
 
         Args:
             plain: the connection, with a timeout.
-            client: its address, for the log.
+            client: address of the client, for the log.
         """
         identity = self._watched.current()
         if (date := identity.expired) is not None:

@@ -1,4 +1,4 @@
-"""The configuration of a data file that comes without one; `training.fit` asks for it."""
+"""Chooses the configuration of a data file that comes without one; `training.fit` calls it."""
 
 from training.autoconfig.catalogue_entry import Shown, catalogue
 from training.autoconfig.from_file import configure, next_steps

@@ -30,7 +30,7 @@ from training.errors import ConfigError
 from training.network import GLAIMConfig, build_network
 from training.runtime import known_device
 
-_MEASURED_S = 1.0  # of each minute, for the time of a step of a network
+_MEASURED_S = 1.0  # seconds of each minute to measure the time of a step of a network
 Say = Callable[[str], None]
 Tables = Mapping[str, Any]
 
@@ -88,7 +88,7 @@ def configure(
 
 @dataclasses.dataclass(frozen=True)
 class Guess:
-    """How a file is read; `messages` say what was found out, `warnings` are for a person to check."""
+    """The layout of a file; `messages` tell what was found out, `warnings` are for a person to check."""
 
     spec: DataSpec
     messages: tuple[str, ...]
@@ -99,7 +99,7 @@ def guess_layout(path: Path, given: DataSpec, stated: Collection[str]) -> Guess:
     """Find out the settings that were not given, so that a configuration states them all.
 
     Args:
-        path: of the file; its stem names a single group.
+        path: The file; its stem names a single group.
         given: The settings so far.
         stated: Names of the settings in `given` that a person gave; they are never changed.
 
@@ -220,11 +220,11 @@ def seconds_per_step(
 
     Args:
         model: The settings of [model].
-        sensors: C.
+        sensors: C, number of sensors.
         batch: Windows per step.
         threads: Number of CPU threads.
         device: "cpu" or "cuda".
-        at_most_s: Of the measurement, beyond which no further step begins.
+        at_most_s: Seconds of the measurement, beyond which no further step begins.
     """
     config = GLAIMConfig(**{**model, "num_variables": sensors})
     before = torch.get_num_threads()
@@ -239,7 +239,7 @@ def seconds_per_step(
         while len(spent) < STEPS and sum(spent) < at_most_s:
             began = time.perf_counter()
             given = values * observed
-            if config.own_form:  # a training window is filled by the form of a fold
+            if config.own_form:  # the form of a fold fills a training window
                 with torch.no_grad():
                     given = network.form(given, observed)
             loss = (network(given, observed) - values)[~observed].square().mean()

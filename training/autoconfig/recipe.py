@@ -15,20 +15,20 @@ from typing import Any
 from glaim_stream.form import MOST_CELLS
 from training.errors import NetworkTooSlow
 
-MINUTES = 10.0  # of training, by default
+MINUTES = 10.0  # training time by default
 WINDOWS = (96, 48, 24)
 SHARES = (0.7, 0.15, 0.15)
 # (d_model, layers, ffn), the largest first. The shipped models are the second and the third of them.
 NETWORKS = ((64, 2, 128), (32, 2, 128), (32, 1, 96), (16, 1, 64))
 ENOUGH_STEPS = 4000  # the shipped models took 4,800 and 6,400 steps; a larger network with fewer steps is worse
 FEW_WINDOWS = 5000  # below, the largest network and training without dropout overfit
-MOST_PASSES = 60  # over all windows, each with new gaps
+MOST_PASSES = 60  # passes over all windows, each with new gaps
 _STARTS = frozenset({"cascade", "own_form", "residual", "use_prior", "use_gate"})  # given together or not at all
-_FORM_WINDOWS = 12  # of rows: a fold then leaves four windows of training rows to its form
+_FORM_WINDOWS = 12  # windows of rows: a fold then leaves four windows of training rows to its form
 BUSY = 0.55  # share of the time for steps; the rest goes into the closed form, validation, scores, export and report
 
 LEAST_STEPS = 60
-_SHORT_S = 30.0  # of the fewest steps, for which no training is refused
+_SHORT_S = 30.0  # time of the fewest steps below which no training is refused
 StepTime = Callable[[Mapping[str, Any], int], float]  # ([model], batch size) -> seconds a step
 
 
@@ -56,10 +56,10 @@ def choose(
         rows: Rows of the whole series.
         windows: Windows to train on, of all groups.
         window: Steps of a window.
-        sensors: Of a group.
+        sensors: Number of sensors of a group.
         step_time: Measures the seconds of a step of a network.
         minutes: Time of the whole run.
-        cuda: Whether there is a GPU, on which larger batches cost nothing.
+        cuda: True on a GPU, where larger batches cost nothing.
         steps: Choose the number of steps; False if it was given, and then nothing is measured.
         stated: Settings of [model] that were given.
 
@@ -70,7 +70,7 @@ def choose(
     start = _start(rows, window, sensors, stated)
     chosen, per_step = _network(NETWORKS[2], window, windows, start), 0.0
     if steps:
-        # From the smallest on: where even that is slow, a step of a larger one would take minutes.
+        # Start with the smallest: where even that is slow, a step of a larger one would take minutes.
         for size in reversed(NETWORKS[1:] if windows < FEW_WINDOWS else NETWORKS):
             network = _network(size, window, windows, start)
             taken = step_time(network, batch)
@@ -115,7 +115,7 @@ def choose(
 
 
 def _start(rows: int, window: int, sensors: int, stated: Collection[str]) -> dict[str, Any]:
-    """What the network corrects: the closed form, if the rows suffice for its folds, or the interpolation."""
+    """The part that the network corrects: the closed form, if the rows suffice for its folds, or the interpolation."""
     if _STARTS & set(stated):
         return {}
     if window * sensors <= MOST_CELLS and rows >= _FORM_WINDOWS * window:

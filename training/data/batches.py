@@ -45,10 +45,10 @@ def draw(
     """Yield one pass over all windows in random order with new gaps; the last incomplete batch is left out.
 
     Args:
-        windows: The training part's.
-        masks: What to hide.
+        windows: Windows of the training part.
+        masks: Masks to hide by.
         batch_size: B.
-        seed: Of the run.
+        seed: Seed of the run.
         epoch: Counted from 0.
         after: `Drawn.after` of the last used batch, to continue after it.
         skip: Number of batches used so far.

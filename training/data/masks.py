@@ -1,6 +1,6 @@
-"""Which observed cells to withhold: the gap patterns a model is trained and scored on, all seeded.
+"""The choice of observed cells to hide: the gap patterns of training and scoring, all seeded.
 
-Every sampler takes a numpy generator and the bool array of what was observed, [B, C, T], and returns `hidden`, a bool
+Every sampler takes a numpy generator and the bool array of observed cells, [B, C, T], and returns `hidden`, a bool
 array of the same shape, True where an observed cell is to be withheld. Real gaps are never hidden, because their true
 values are unknown.
 
@@ -155,8 +155,8 @@ def correlated_cells(
     Args:
         rng: Seeded by the caller.
         observed: bool [B, C, T].
-        sets: bool [M, C] to draw from, as often as they occurred. With none (M is 0) neighbours in the list of sensors
-            are taken, because sensors listed side by side are often wired together.
+        sets: bool [M, C] to draw from, as often as they occurred. Without any (M is 0), neighbours in the list of
+            sensors are taken, because sensors listed side by side are often wired together.
         steps: shortest and longest outage, both inclusive, log-uniform.
     """
     batch, variables, width = observed.shape
@@ -226,9 +226,9 @@ class MaskSpec:
     """A mask pattern with its parameters: a run's [masks] section.
 
     `rates` bounds the rate of random and block masks, drawn for every batch; equal bounds fix it, and none given
-    means 0.3, or 0.05 to 0.6 in the deployment mixture. `weights` is that mixture. `background` is the share of its
-    windows other than random and block ones that also lose single cells elsewhere, at a rate up to `background_rate`:
-    a real stream seldom has a single fault.
+    means 0.3, or 0.05 to 0.6 in the deployment mixture. `weights` are the shares of that mixture. `background` is the
+    share of its windows, other than random and block ones, that also lose single cells elsewhere, at a rate up to
+    `background_rate`: a real stream seldom has a single fault.
     """
 
     pattern: str = "block"
@@ -270,8 +270,8 @@ class MaskSpec:
     def sample(self, rng: np.random.Generator, observed: Bools, outages: Outages | None = None) -> Bools:
         """Draw the hidden cells of a batch of windows: observed [B, C, T] -> hidden [B, C, T].
 
-        `outages` are those of the training part (`fitted`); without them the batch's own real gaps are replayed, each
-        on the other windows.
+        `outages` are the outages of the training part (`fitted`). Without them the batch's own real gaps are replayed,
+        each on the other windows.
         """
         if self.pattern != "deployment":
             return self._one(rng, observed, self.pattern, outages or _own_outages(observed, [self.pattern]))
@@ -307,7 +307,7 @@ class MaskSpec:
             return correlated_cells(rng, observed, outages.sets, self.tail_steps)
         if pattern == "replay":
             hidden = replay_cells(rng, observed, outages.templates)
-            # Data without gaps, or a template that hides nothing in this window: sensors that fail together instead.
+            # Data without gaps, or a template that hides nothing here: hide sensors that fail together instead.
             idle = ~hidden.any(axis=(1, 2))
             if idle.any():
                 hidden[idle] = correlated_cells(rng, observed[idle], outages.sets, self.tail_steps)
@@ -322,7 +322,7 @@ class MaskSpec:
 
 @dataclass(frozen=True)
 class FittedMasks:
-    """A mask specification together with the outages of the data it is used on."""
+    """A mask specification with the outages of the data on which it is used."""
 
     spec: MaskSpec
     outages: Outages

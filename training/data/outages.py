@@ -24,7 +24,7 @@ class Outages:
     """Real outages, True where a reading was missing; both arrays may be empty (N or M is 0)."""
 
     templates: Bools  # [N, C, T] gap patterns of whole windows
-    sets: Bools  # [M, C] two or more sensors, not all, that were missing at the same step; one row for each occasion
+    sets: Bools  # [M, C] two or more sensors, not all, that were missing at the same step; one row per occasion
 
     @classmethod
     def harvest(cls, known: Bools, window: int, most: int = MOST) -> Outages:

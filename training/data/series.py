@@ -19,19 +19,19 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class DataSpec:
-    """The source of the readings and how to read them: a run's [data] section.
+    """The source of the readings and its format: a run's [data] section.
 
-    What is left empty is found out from the file, as `glaim-stream fill` does: `time` (a column, or two as
+    Empty settings are found out from the file, as `glaim-stream fill` does: `time` (a column, or two as
     `Date+Clock`), `group` (a column), `sensor` and `value` (the columns of a file with a reading a row), `separator`
     (of group and sensor in column names), `decimal`, `date_order` (dmy or mdy) and the numbers that surely mean no
     value. `group_name` names the only group of a file that names none. `sensors` picks and orders the sensors; empty:
-    all. `sentinels` are further numbers that stand for "no value", for all sensors or for one, and `no_value` texts
-    that do (`Bad`, `-`). With `only_sentinels` no other number is taken so. `timezone` is that of times that name none.
+    all. `sentinels` are further numbers that mean "no value", for all sensors or for one, and `no_value` are texts
+    that do (`Bad`, `-`). With `only_sentinels` no other number means it. `timezone` applies to times that name none.
     `step_s` is the step in seconds: stated, the steps are those of a worker with a model of this step; 0 finds it from
     the times. `bucket` is the value of a step with several readings, as in a worker's catalogue: `last` takes the
-    latest one, `mean` the mean of all. `directions` are the sensors in degrees, of which 360 is 0 again: theirs is the
+    latest one, `mean` the mean of all. `directions` are sensors in degrees, of which 360 is 0 again: their mean is the
     mean direction. `grid = false` takes the rows of a wide table as consecutive steps, whatever their times, and its
-    numbers as they stand: the field's benchmarks do.
+    numbers unchanged: the field's benchmarks do.
     `split` are the shares of rows for training, validation and test, in time order; `rows` gives them as numbers
     instead, further rows being left out. Windows of the validation and test parts may start up to `history` rows before
     their part: 0 keeps the parts apart, and the field's convention is a window's length, so that the first row of a
@@ -96,8 +96,8 @@ class Series:
     step_s: float
     source: str
     sha256: str
-    stray: int = 0  # rows of the file that were left out because their times lie far from all others
-    doubted: int = 0  # readings that were left out because they stand apart from those around them
+    stray: int = 0  # rows left out because their times lie far from all others
+    doubted: int = 0  # readings left out because they stand apart from those around them
 
     @property
     def rows(self) -> int:

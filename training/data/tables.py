@@ -24,7 +24,7 @@ from training.errors import DataError
 
 
 def read(spec: DataSpec, path: Path) -> Reading:
-    """Read a file, and find out what the settings leave open of its form.
+    """Read a file, and find out the settings of its form that are left open.
 
     Raises:
         DataError: the file cannot be read, can be read in two ways, has no dates, or holds filled values.
@@ -67,7 +67,7 @@ def load(spec: DataSpec, path: Path) -> Series:
 
 
 def _gridded(reading: Reading, spec: DataSpec, path: Path) -> Series:
-    """The readings on one grid for all groups; where the step is stated, it is cut as a worker cuts it."""
+    """The readings on one grid for all groups; a stated step cuts the grid as a worker cuts it."""
     cells, stray = files.without_stray_rows(files.cells_of(reading, spec.group_name))
     long = reading.sensor_of_row is not None
     groups = _chosen(cells.groups, spec.groups, "group", path, named=bool(reading.groups))
@@ -102,7 +102,7 @@ def _gridded(reading: Reading, spec: DataSpec, path: Path) -> Series:
 
 
 def _rows(reading: Reading, spec: DataSpec, path: Path) -> Series:
-    """The rows of a wide table as consecutive steps, whatever their times; no number is taken as no value unasked."""
+    """The rows of a wide table as consecutive steps, whatever their times; only declared numbers mean no value."""
     if reading.sensor_of_row is not None or reading.groups:
         raise DataError(f"{path.name}: grid = false needs a wide table with one row for each time")
     times = {reading.form.time, *reading.form.time.split("+")}
@@ -124,7 +124,7 @@ def _series(
 
 
 def _chosen(found: Sequence[str], wanted: Sequence[str], what: str, path: Path, *, named: bool) -> list[str]:
-    """The wanted names in their order; without one all that were found, those in rows sorted, as rows come in any."""
+    """The wanted names in their order; without any, all found names, those in rows sorted, as rows have no order."""
     absent = [name for name in wanted if name not in found]
     if absent:
         raise DataError(f"{path.name}: expected {what} {', '.join(map(repr, absent))}, found {listed(list(found))}")

@@ -17,7 +17,7 @@ from training.errors import DataError
 
 @dataclass(frozen=True)
 class WindowBatch:
-    """Windows ready for the model, all [B, C, T]: its input, and the hidden cells with their truth."""
+    """Windows for the model, all [B, C, T]: its input, and the hidden cells with their truth."""
 
     values: Floats  # standardised, 0 where not `observed`, so without the hidden truth
     observed: Bools  # True where the model gets a value

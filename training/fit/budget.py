@@ -11,19 +11,19 @@ from training.checkpoint import Checkpoint
 from training.data import Series, WindowSet, split
 from training.evaluate import BASELINES, evaluate, model_fill, restore
 
-_TRAINED = 0.7  # of the time is over when training ends
-_LEAST = 0.1  # of the time is left to training, however long the closed form took
+_TRAINED = 0.7  # share of the time that is over when training ends
+_LEAST = 0.1  # share of the time that is left to training, however long the closed form took
 _PROBED = 16  # windows that tell how long a score takes
-# What follows the training, in windows of a case of the scores: 5 cases on the test part, 5 on validation, residuals of
+# Work after the training, in windows of a case of the scores: 5 cases on the test part, 5 on validation, residuals of
 # up to 13 ages in 2 places on a tenth of them, and the page.
 _PARTS = 14
-_USED = 0.8  # of the rest of the time; loading, scripting and writing take some
+_USED = 0.8  # share of the rest of the time; loading, scripting and writing take some
 MOST, FEWEST = 6000, 60  # windows of a case
 
 
 @dataclass(frozen=True)
 class TimeBudget:
-    """Minutes of a run from its start; 0: none."""
+    """Minutes of a run from its start; 0: no budget."""
 
     minutes: float
     began_s: float = field(default_factory=time.monotonic)

@@ -1,4 +1,4 @@
-"""When a run writes checkpoints: regularly within an epoch, and when it is to stop."""
+"""The schedule of a run's checkpoints: regularly within an epoch, and when the run is to stop."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class CheckpointWriter:
         return f", loss {float(losses) / max(batch, 1):.4f}"
 
     def settle(self) -> None:
-        """Copy the position within the epoch into the state; all processes must call.
+        """Copy the position within the epoch into the state. All processes must call.
 
         Raises:
             TrainingError: the loss is not a number.

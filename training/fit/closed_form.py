@@ -43,10 +43,10 @@ def fit_and_export(config: RunConfig, series: Series, repository: str, say: Say,
 
     Args:
         config: The run.
-        series: The whole of the data; rows after the training part are not used.
+        series: All of the data; rows after the training part are not used.
         repository: The model repository, if it is not the run's own.
         say: Receives a line on the outcome.
-        export: Write it.
+        export: True to write it.
     """
     start_s = time.perf_counter()
     train = split(series, config.data, config.model.window).train
@@ -71,7 +71,7 @@ def fit_and_export(config: RunConfig, series: Series, repository: str, say: Say,
 
 @dataclass(frozen=True)
 class FormComparison:
-    """Errors on hidden cells of validation windows: the geometric means over cases, MSE and MAE, of ratios.
+    """Errors on hidden cells of validation windows: geometric means of ratios over cases, MSE and MAE.
 
     network: the network's errors over the closed form's.
     form: the closed form's errors over those of the better baseline.
@@ -129,7 +129,7 @@ _LONG_NAMES = {"group": "group", "sensor": "sensor", "value": "value"}  # the co
 
 
 def replay_lines(config: RunConfig, repository: Path, directory: Path, imputer: str) -> list[str]:
-    """Return the lines that name the command, or why there is none.
+    """Return the lines that name the command, or the reason why there is none.
 
     Args:
         config: The run.
@@ -141,7 +141,7 @@ def replay_lines(config: RunConfig, repository: Path, directory: Path, imputer: 
     columns = {"group": data.group, "sensor": data.sensor, "value": data.value} if data.sensor else {}
     renamed = [name for role, name in columns.items() if name and name != _LONG_NAMES[role]]
     if renamed or (data.group and not data.sensor):
-        return []  # it has no flags for these columns
+        return []  # the command has no flags for these columns
     flags = ["--time", data.time] if data.time else []
     if data.separator and data.separator != ".":
         flags += ["--separator", data.separator]

@@ -47,11 +47,11 @@ def fit_forms(train: Series, window: int, folder: Path, say: Say) -> FoldForms:
 
 
 def own_form(form: ClosedForm, scale: Scale) -> OwnForm:
-    """Make the network's part from a plain closed form; `scale` is that of the standardised values."""
+    """Make the network's part from a plain closed form; `scale` is the scale of the standardised values."""
     (variant,) = form.variants
     covariance = with_free_levels(variant.covariance, variant.level_variance)
-    unit = variant.transform.scale  # of the form's values, in sensor units
-    zero = scale.mean / unit  # where the standardised values are 0
+    unit = variant.transform.scale  # scale of the form's values, in sensor units
+    zero = scale.mean / unit  # position at which the standardised values are 0
     levels = variant.levels
     made = OwnForm(len(form.sensors), form.steps)
     state = {
@@ -65,7 +65,7 @@ def own_form(form: ClosedForm, scale: Scale) -> OwnForm:
 
 @dataclass(frozen=True)
 class FoldDraw(Drawn):
-    """A drawn batch, and which of its windows lack the form, bool [B]."""
+    """A drawn batch, with True for its windows that lack the form, bool [B]."""
 
     without_form: Bools
 
@@ -80,15 +80,15 @@ class FoldWindows:
         """Take the data of a run.
 
         Args:
-            forms: Of the folds of the training rows.
-            windows: The training part's.
-            values: The standardised series [G, C, R] from which they are cut.
-            scale: Its scale.
-            masks: What to hide.
+            forms: Forms of the folds of the training rows.
+            windows: Windows of the training part.
+            values: Standardised series [G, C, R] from which they are cut.
+            scale: Scale of the series.
+            masks: Masks to hide by.
             spec: Batch size and seed.
-            device: Where the batches go.
-            iterations: Of an epoch.
-            validation: Not filled; the network does that.
+            device: Device of the batches.
+            iterations: Number of iterations of an epoch.
+            validation: Validation windows, not filled: the network does that.
         """
         self.iterations, self.validation = iterations, validation
         self._windows, self._masks, self._spec = windows, masks, spec
@@ -106,7 +106,7 @@ class FoldWindows:
                 yield FoldDraw(drawn.windows, drawn.values, drawn.hidden, drawn.after, without)
 
     def tensors(self, drawn: Drawn, rows: slice) -> Tensors:
-        """Return the windows `rows` of a batch, filled; NaN at the holes of those without the form."""
+        """Return the windows `rows` of a batch, filled; NaN at the holes of windows without the form."""
         assert isinstance(drawn, FoldDraw)  # drawn by `draw`
         values, observed, truth, hidden = self._source.tensors(drawn, rows)
         fold = self._fold_of(self._windows.starts[drawn.windows[rows]])

@@ -23,13 +23,13 @@ from training import closed_form
 from training.closed_form import TimedFill
 from training.data import Scale, Series
 
-GAP_SHARE = 20  # of the rows is the gap at most
+GAP_SHARE = 20  # the gap is at most the rows divided by this
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class FoldForms:
-    """The form of each fold, and that of the whole training part for validation and test.
+    """The form of each fold, and the form of the whole training part for validation and test.
 
     edges: int64 [folds + 1], first window start of each fold, and the end.
     """
@@ -54,7 +54,7 @@ def edges_of(rows: int, window: int, folds: int) -> NDArray[np.int64]:
 
 
 def without(train: Series, first: int, last: int, window: int) -> Series:
-    """Take the readings out that windows with starts in [first, last) see, and those of the gap."""
+    """Remove the readings that windows with starts in [first, last) see, and the readings of the gap."""
     gap = min(window, train.rows // GAP_SHARE)
     values = train.values.copy()
     values[:, :, max(0, first - gap) : last - 1 + window + gap] = np.nan
@@ -65,15 +65,15 @@ def fit_folds(
     train: Series, window: int, folder: Path, say: Say, folds: int, validation: Series | None = None, *,
     only_numbers: bool = False, only_plain: bool = False,
 ) -> FoldForms:  # fmt: skip
-    """Fit the forms, or read those that an earlier call for the same file has left in `folder`.
+    """Fit the forms, or read the forms that an earlier call for the same file left in `folder`.
 
     Args:
         train: Training rows.
         window: T, steps.
-        folder: Where the forms are kept.
-        say: Called with a line for each form that was fitted.
+        folder: Folder of the forms.
+        say: Receives a line for each form that was fitted.
         folds: Number of folds.
-        validation: On which a form of few rows chooses its constants (`training.closed_form.fit`).
+        validation: Rows on which a form of few rows chooses its constants (`training.closed_form.fit`).
         only_numbers: Fill every sensor by the Gaussian, whatever its values look like.
         only_plain: Try no variant but the plain one.
 

@@ -1,4 +1,4 @@
-"""What is usual of a run's sensors, learned from its training rows and written beside the closed form that is there."""
+"""Normal behaviour of a run's sensors, learned from its training rows and written beside the present closed form."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ Say = Callable[[str], None]
 def add_habits(
     config: RunConfig, series: Series, repository: str, say: Say, *, lose: float = 0.0, even_stamps: bool = False
 ) -> Path:
-    """Learn the habits of the sensors from the training rows and write them beside the closed form that is there.
+    """Learn the habits of the sensors from the training rows and write them beside the present closed form.
 
     The form stays as it is, to the bit; habits that it has are replaced.
 
     Args:
-        config: The run whose closed form it is.
-        series: The whole of the data; rows after the training part are not used.
+        config: The run with the closed form.
+        series: All of the data; rows after the training part are not used.
         repository: The model repository, if it is not the run's own.
         say: Receives a line on the outcome.
-        lose: Share of the readings that are left out first, one at a time, as a stream loses them.
-        even_stamps: The sensors of the stream stamp at even distances. Rows have no stamps of their own, so clocks are
-            not judged without it.
+        lose: Share of the readings to leave out first, one at a time, as a stream loses them.
+        even_stamps: True if the sensors of the stream stamp at even distances. Rows have no stamps of their own, so
+            clocks are not judged otherwise.
 
     Returns:
         The model's folder.
 
     Raises:
-        ModelError: There is no closed form, or it is not that of these training rows; or these are too few.
+        ModelError: There is no closed form, it belongs to other training rows, or there are too few rows.
     """
     spec = destination(config, series.sensors, series.step_s, repository)
     folder = Path(spec.directory) / spec.name

@@ -50,7 +50,7 @@ class Learner:
         return filled
 
     def set_form(self, form: OwnForm) -> None:
-        """Give the network its closed form; both must be of the same sizes."""
+        """Give the network its closed form, of the same sizes."""
         for model in (self.model, self.average.model):
             model.form.load_state_dict(form.state_dict())
 
@@ -95,7 +95,7 @@ class Learner:
             self.optimiser.load_state_dict(state.optimiser)
 
     def restore_random(self, state: Checkpoint) -> bool:
-        """Load the random states of dropout; False if they are of another number of processes or kind of device."""
+        """Load the random states of dropout; False if the number of processes or the kind of device differs."""
         rank, size = self.world.rank, self.world.size
         if len(state.torch_states) != size or (self.device.type == "cuda" and len(state.cuda_states) != size):
             return False

@@ -24,9 +24,9 @@ Row = Mapping[str, float]  # one epoch: epoch, loss, validation_mse, validation_
 
 
 def command_line(program: str = "", words: Sequence[str] | None = None) -> str:
-    """Return a command without the folders of the machine: of absolute paths only the file name is kept.
+    """Return a command without the folders of the machine: absolute paths are cut to the file name.
 
-    Without arguments, the command of this process.
+    Without arguments, it is the command of this process.
     """
     if not program:
         module = getattr(sys.modules.get("__main__"), "__spec__", None)

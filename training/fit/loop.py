@@ -52,9 +52,9 @@ Say = Callable[[str], None]
 
 
 class Feed(Protocol):
-    """Batches that are made elsewhere, like windows that the closed form has filled."""
+    """Batches made elsewhere, such as windows that the closed form has filled."""
 
-    iterations: int  # of an epoch
+    iterations: int  # number of iterations of an epoch
     validation: Sequence[WindowBatch]
 
     def draw(self, epoch: int, skip: int) -> Iterator[Drawn]:
@@ -101,7 +101,7 @@ def learning_rate(spec: TrainSpec, iteration: int, total: int) -> float:
 
 @torch.inference_mode()
 def validate(model: nn.Module, batches: Iterable[WindowBatch], device: torch.device) -> tuple[float, float]:
-    """Return MSE and MAE over all hidden cells of the batches, standardised; in fp32, as the model is served."""
+    """Return MSE and MAE over all hidden cells of the batches, standardised; in fp32, like the served model."""
     model.eval()
     squared = absolute = count = 0.0
     for batch in batches:
@@ -114,7 +114,7 @@ def validate(model: nn.Module, batches: Iterable[WindowBatch], device: torch.dev
 
 
 def ended(state: Checkpoint, spec: TrainSpec) -> str:
-    """Return why there is no further epoch; empty if there is one."""
+    """Return the reason why there is no further epoch; empty if there is one."""
     if state.epoch >= spec.epochs:
         return f"all {spec.epochs} epochs are done"
     if state.epoch - state.best_epoch >= spec.patience:
@@ -132,7 +132,7 @@ def train_network(
 
     Args:
         config: The run; its number of sensors is taken from the series.
-        series: The whole of the data.
+        series: All of the data.
         parts: The series, cut in time order.
         directory: Receives last.pt, best.pt, curves.csv and log.jsonl after every epoch, last.pt also within one. The
             checkpoints of a former run are removed, unless this one resumes it.
@@ -147,7 +147,7 @@ def train_network(
             feed or a form of its own.
         DataError: no window has enough observed cells.
         TrainingError: the loss is no longer a number; the files are from before.
-        Interrupted: by SIGTERM or Ctrl-C, after the current iteration; last.pt holds the position.
+        Interrupted: a stop was requested by SIGTERM or Ctrl-C; last.pt holds the position after the current iteration.
     """
     spec, world = config.train, distributed.world()
     if config.model.cascade and not config.model.own_form and feed is None:
@@ -193,7 +193,7 @@ def train_network(
         state = _resumed(directory / "last.pt", config, series)
         learner.restore(state)
     elif world.first:
-        for name in ("last.pt", "best.pt"):  # of a former run, which must not be taken for this one's
+        for name in ("last.pt", "best.pt"):  # files of a former run, which must not be taken for files of this one
             (directory / name).unlink(missing_ok=True)
     log = RunLog(directory, state, command)
     say = say if world.first else (lambda _: None)
@@ -244,7 +244,7 @@ def train_network(
 
 
 def _keep_shares(best: Checkpoint, validation: Sequence[WindowBatch], say: Say) -> None:
-    """Put into the averaged weights how much of the correction is kept, by sensor and distance from an observation."""
+    """Store the kept share of the correction in the averaged weights, by sensor and distance from an observation."""
     _, network, _ = restore(best)
     shares = choose_shares(network, validation)
     best.averaged["share"] = shares

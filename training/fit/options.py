@@ -37,7 +37,7 @@ SHORTCUTS = {
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
-    """Build the command line parser; the description is that of its help."""
+    """Build the command line parser with the description of its help."""
     made = argparse.ArgumentParser(
         prog="python -m training.fit", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -119,12 +119,12 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def _minutes(text: str) -> float:
-    """Minutes above 0, for the parser."""
+    """Parse minutes above 0."""
     return _number(text, lambda minutes: 0 < minutes < math.inf, "minutes above 0")
 
 
 def _share(text: str) -> float:
-    """A share from 0 to below 1, for the parser."""
+    """Parse a share from 0 to below 1."""
     return _number(text, lambda share: 0 <= share < 1, "a share from 0 to below 1")
 
 
@@ -139,7 +139,7 @@ def _number(text: str, fits: Callable[[float], bool], expected: str) -> float:
 
 
 def _missing(values: Sequence[str]) -> dict[str, list[float] | list[str]]:
-    """The settings for what means no value: numbers and texts apart."""
+    """The settings for texts that stand for no value: numbers and other texts apart."""
     numbers, texts = [], []
     for text in values:
         try:
@@ -151,7 +151,7 @@ def _missing(values: Sequence[str]) -> dict[str, list[float] | list[str]]:
 
 
 def read_config(given: argparse.Namespace) -> RunConfig:
-    """Read the run's configuration: file, then shortcuts, then --set; for data alone the rest is chosen."""
+    """Read the run's configuration: file, then shortcuts, then --set; without a file the rest is chosen."""
     overrides = [f"{key}={value if isinstance(value, str) and value.lstrip('-').isdigit() else json.dumps(value)}"
                  for name, key in SHORTCUTS.items() if (value := getattr(given, name)) is not None]  # fmt: skip
     overrides += [f"{key}={json.dumps(value)}" for key, value in _missing(given.missing).items()]

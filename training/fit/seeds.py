@@ -1,6 +1,6 @@
 """Runs with several seeds, each in its own directory, and the spread of their scores.
 
-All of them are scored on the same hidden cells, those of the first seed. The deviation is the sample deviation (n - 1).
+All of them are scored on the hidden cells of the first seed. The deviation is the sample deviation (n - 1).
 """
 
 from __future__ import annotations

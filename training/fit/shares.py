@@ -1,4 +1,4 @@
-"""How much of the network's correction is kept, chosen on validation windows once the training has ended.
+"""The kept share of the network's correction, chosen on validation windows once the training has ended.
 
 One loss covers all sensors and gaps, so a network that gains much on a noisy sensor may cost a little on those that the
 closed form fills well, and one that learned silent sensors may cost a little in lone cells. For each sensor and class
@@ -19,16 +19,16 @@ from glaim_stream.form import convex_weights
 from training.data import WindowBatch
 from training.network import Cascade, reach_classes
 
-_LEAST_CELLS = 200  # with a share of their own
+_LEAST_CELLS = 200  # fewest cells with a share of their own
 
 
 def choose_shares(network: Cascade, validation: Sequence[WindowBatch]) -> Tensor:
-    """Return the shares [C, 4], of sensors and classes of reach.
+    """Return the shares [C, 4] by sensor and class of reach.
 
     A class of fewer than 200 hidden cells has the share of all cells of its sensor, and a sensor of fewer the share 1.
 
     Args:
-        network: In evaluation mode; its own shares are ignored and become 1.
+        network: Network in evaluation mode; its own shares are ignored and become 1.
         validation: Windows with hidden cells.
     """
     network.share.fill_(1.0)

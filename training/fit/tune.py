@@ -41,11 +41,11 @@ from training.fit.logs import Row
 from training.runtime import Interrupted
 
 Choice = str | tuple[Any, ...]
-STARTUP_TRIALS = 5  # drawn at random, before TPE and the median have enough data
+STARTUP_TRIALS = 5  # trials drawn at random, before TPE and the median have enough data
 
 
 def space(config: RunConfig, given: Sequence[str]) -> dict[str, Choice]:
-    """Return the choices, or bounds as text, of each setting: those of [tune.search], then those of the command line.
+    """Return the choices, or bounds as text, of each setting: from [tune.search], then from the command line.
 
     Raises:
         ConfigError: no setting is given, the run does not have it, or it does not take a value.

@@ -45,7 +45,7 @@ def warmed(before: Checkpoint, config: RunConfig) -> Checkpoint:
         if was != now:
             raise ConfigError(f"expected the {what} of the run that gives the weights, {was}, found {now}")
     weights = dict(before.averaged)
-    if "share" in weights:  # of the correction: 1 in training, and chosen again after it
+    if "share" in weights:  # share of the correction: 1 in training, and chosen again after it
         weights["share"] = torch.ones_like(weights["share"])
     return dataclasses.replace(
         before, config=dataclasses.replace(config, model=model).to_json(), epoch=0, weights=weights, averaged=weights,

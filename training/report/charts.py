@@ -9,7 +9,7 @@ from typing import Any
 
 from training.report.svg import PixelScale, alike, element, number, path, text, ticks, tip
 
-WIDTH = 460  # of a drawing: two fit side by side on a wide page, one on a narrow page
+WIDTH = 460  # width of a drawing: two fit side by side on a wide page, one on a narrow page
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 12, 10, 44
 _ROW = 24
 

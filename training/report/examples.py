@@ -37,7 +37,7 @@ class ExampleCase:
     error: float
     window: int  # index into the window set
     sensor: int
-    batch: int  # its batch in the pass, and its row there
+    batch: int  # number of its batch in the pass, and its row there
     row: int
 
 
@@ -57,16 +57,16 @@ def examples(
 
     Args:
         windows: Standardised test windows of `part`.
-        model: Fills them.
-        interpolation: Fills them too.
-        part: The test part: times, names, units.
-        scale: Of the training part.
-        quantiles: For the interval of each hidden cell.
+        model: Fills the windows.
+        interpolation: Fills the windows too.
+        part: Test part: times, names, units.
+        scale: Scale of the training part.
+        quantiles: Residual quantiles for the interval of each hidden cell.
         most: Windows to choose from, evenly spread over groups and time.
-        seed: Of the gaps.
+        seed: Seed of the gaps.
 
     Returns:
-        "blocks" and "edge": a case of each rank; "sensors": the median case of each sensor, of blocks.
+        "blocks" and "edge": a case of each rank; "sensors": the median case of each sensor, from blocks.
     """
     tail = max(FEWEST, windows.window // 8)
 

@@ -1,8 +1,8 @@
 """Single gaps of chosen lengths, hidden in test windows: errors by length, position, and number of missing sensors.
 
-A gap is a run of steps at which a sensor was not observed, real gaps included, so a hidden step beside a
-real gap counts with the length of both. It lies in the interior when an observation follows it in the window, at the
-right edge when it reaches the newest step. Only hidden cells whose truth is known are scored.
+A gap is a run of steps at which a sensor was not observed, real gaps included, so a hidden step beside a real gap
+counts with the length of both. It lies in the interior when an observation follows it in the window, at the right edge
+when it reaches the newest step. Only hidden cells whose truth is known are scored.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ PLACES = {"interior": "interior", "edge": "right edge"}
 class GapErrors:
     """The gap around each cell of windows [B, C, T]; meaningful only where nothing was observed."""
 
-    length: Ints  # steps of the run
+    length: Ints  # number of steps of the run
     age: Ints  # steps since the sensor's last observation, counted from the window's start without one
-    after_observation: Bools  # the sensor was observed before the gap
-    before_observation: Bools  # and after it
+    after_observation: Bools  # True if the sensor was observed before the gap
+    before_observation: Bools  # True if the sensor was observed after the gap
 
 
 def find_gaps(observed: Bools) -> GapErrors:
@@ -45,7 +45,7 @@ def find_gaps(observed: Bools) -> GapErrors:
 
 
 def length_bins(window: int) -> list[tuple[int, int]]:
-    """Return the lengths that leave an observation on both sides in a window: [shortest, longest] of each bin."""
+    """Return the lengths of gaps with an observation on both sides in a window: [shortest, longest] of each bin."""
     return [(low, min(high, window - 2)) for low, high in LENGTHS if low <= window - 2]
 
 
@@ -55,11 +55,11 @@ class GapProbes:
 
     bins: list[tuple[int, int]]
     sensors: int
-    windows: int  # for each length, place and who
+    windows: int  # number of windows for each length, place and who
     squared: dict[str, Reals] = field(default_factory=dict)
     absolute: dict[str, Reals] = field(default_factory=dict)
     count: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    errors: dict[str, Errors] = field(default_factory=dict)  # by who
+    errors: dict[str, Errors] = field(default_factory=dict)  # errors by who
 
     def __post_init__(self) -> None:
         self.count = np.zeros((len(WHO), len(PLACES), len(self.bins), self.sensors), np.int64)
@@ -67,7 +67,7 @@ class GapProbes:
 
 @dataclass(frozen=True)
 class Errors:
-    """Single errors of the model, truth minus imputed, standardised, of the values that a stream would publish.
+    """Single errors of the model, truth minus imputed, standardised, for the values that a stream would publish.
 
     At the right edge these are the newest steps; in the interior, all steps of the gap. All arrays [N].
     """
@@ -86,7 +86,7 @@ def probe(windows: WindowSet, fills: Mapping[str, Fill], sensors: int, *, most: 
         fills: Methods by name; "model" is among them.
         sensors: C.
         most: Windows for each length, place and number of sensors, spread evenly over groups and time.
-        seed: Of the gaps.
+        seed: Seed of the gaps.
     """
     bins = length_bins(windows.window)
     chosen = windows.spread(most)
@@ -151,8 +151,8 @@ def _score(found: GapProbes, who: int, values: Floats, hidden: Bools, fills: Map
 def summary(found: GapProbes, sensors: Sequence[str], std: Reals) -> dict[str, Any]:
     """Turn the sums into errors: over all sensors by (who, place, length), and for each sensor by place and by length.
 
-    None means that no cell was scored. The per-sensor numbers are of gaps that the sensor shares with a random number
-    of others; `mae_unit` is in the sensor's unit.
+    None means that no cell was scored. The per-sensor numbers come from gaps that the sensor shares with a random
+    number of others; `mae_unit` is in the sensor's unit.
     """
     methods = list(found.squared)
     labels = [f"{low}" if low == high else f"{low}–{high}" for low, high in found.bins]

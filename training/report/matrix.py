@@ -10,7 +10,7 @@ from training.report.svg import element, number, text, tip
 
 LEVELS = 8
 _SIDE = 520
-_LETTER = 11.5  # px, the largest; names shrink with their rows
+_LETTER = 11.5  # largest size in px; names shrink with their rows
 MOST_NAMES = 40
 _MOST_NUMBERS = 12  # with more sensors the numbers are not legible, above MOST_NAMES neither are the names
 

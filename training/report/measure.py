@@ -34,15 +34,15 @@ def measure(
     state: Checkpoint, history: Sequence[Mapping[str, float]], *, data: Path | None = None,
     evaluation: Mapping[str, Any] | None = None, quantiles: ResidualQuantiles | None = None, windows: int = 300,
 ) -> dict[str, Any]:  # fmt: skip
-    """Score a checkpoint on the test part of its data in all ways that the page shows.
+    """Score a checkpoint on the test part of its data in all ways of the page.
 
     Args:
         state: The checkpoint, its best epoch.
-        history: One line for each epoch; that of the last checkpoint goes beyond the best epoch.
+        history: One line for each epoch; the history of the last checkpoint goes beyond the best epoch.
         data: The data file, if it has moved since the training.
         evaluation: The report of `evaluate_run` on this checkpoint; measured here by default.
         quantiles: The residual quantiles of the exported contract; by default measured here on fewer windows.
-        windows: Most test windows for each case; a fifth of it for each kind of gap.
+        windows: Most test windows for each case; each kind of gap gets a fifth of it.
 
     Raises:
         DataError: the file's sensors differ from the checkpoint's, or it has too few rows.
@@ -190,7 +190,7 @@ def dependencies(model: GLAIM, sensors: Sequence[str]) -> dict[str, Any] | None:
     """Return the mean over the D features of G [D, C, C] of the first layer; None for a model without StaGlo.
 
     Row i holds the weights with which sensor i mixes in the sensors j; rows sum to 1. `alpha` is the share of the
-    mixture in each feature, the rest being the sensor itself (U = (1 - alpha) Z + alpha G Z); its mean, minimum and
+    mixture in each feature; the rest is the sensor itself (U = (1 - alpha) Z + alpha G Z). Its mean, minimum and
     maximum over the features are given. The mean is not weighted by alpha.
     """
     staglo = model.layers[0].staglo

@@ -25,7 +25,7 @@ _SECTIONS = {
     "curves": "Learning curves",
     "data": "Data and configuration",
 }
-_MOST_ROWS = 24  # of a dot chart; with more rows the tables are clearer
+_MOST_ROWS = 24  # rows of a dot chart; with more rows the tables are clearer
 
 Report = Mapping[str, Any]
 

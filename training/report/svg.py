@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from html import escape
 
 _TIME_STEPS_MIN = (5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080)
-_MONTH_MIN = 43_830  # of a mean month, 365.25 / 12 days
+_MONTH_MIN = 43_830  # minutes of a mean month, 365.25 / 12 days
 _MONTH_STEPS = (1, 2, 3, 6, 12, 24, 60, 120)
 
 

@@ -192,7 +192,7 @@ def coverage_by_sensor(report: Mapping[str, Any]) -> str:
 
 
 def coverage_by_age(report: Mapping[str, Any]) -> str:
-    """Tabulate the share inside by gap age, for every number of missing sensors."""
+    """Tabulate the share inside by gap age, for each number of missing sensors."""
     intervals = report["intervals"]
     rows = []
     for who, places in intervals["coverage"].items():

@@ -18,7 +18,7 @@ def verdict(cases: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         "sentence", and for each case the best baseline and the relative differences of MAE and MSE to it (each metric
-        has its own best baseline; negative is better), and the same of each sensor's MAE.
+        has its own best baseline; negative is better), and the same for each sensor's MAE.
     """
     judged = {name: _case(case) for name, case in cases.items() if case["cells"]}
     return {"sentence": _sentence(judged), "level": LEVEL, "cases": judged}

@@ -28,7 +28,7 @@ def write_page(
         contract: The exported model's directory, whose intervals are checked on the test part. By default the residual
             quantiles are measured here, on fewer windows.
         evaluation: The report of `training.evaluate.evaluate_run` on best.pt. By default `<name>.json` in the
-            directory, if it is of this checkpoint; else the cases are scored here.
+            directory, if it belongs to this checkpoint; else the cases are scored here.
         command: The command of the run, for the header; by default the one in `<name>.json`.
         windows: Most test windows for each case.
 
@@ -55,7 +55,7 @@ def write_page(
 
 
 def scores_of(directory: Path, state: Checkpoint) -> dict[str, Any] | None:
-    """Read the scores in the directory, if they are of this checkpoint."""
+    """Read the scores in the directory, if they belong to this checkpoint."""
     file = directory / f"{json.loads(state.config)['name']}.json"
     if not file.is_file() or file.stat().st_mtime < (directory / "best.pt").stat().st_mtime:
         return None

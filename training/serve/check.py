@@ -13,12 +13,12 @@ from training.errors import ExportError
 from training.serve import triton_config
 from training.serve.served import ServedModel
 
-TOLERANCE = 1e-5  # of a sensor's deviation; scripted and eager use the same kernels and usually agree to the bit
-NETWORK_TOLERANCE = 1e-3  # the same between served and trained: one standardises in sensor units, in float32
+TOLERANCE = 1e-5  # share of a sensor's deviation; scripted and eager use the same kernels and usually agree to the bit
+NETWORK_TOLERANCE = 1e-3  # share between served and trained: one standardises in sensor units, in float32
 
 
 def hard_windows(scale: Scale, window: int, seed: int = 0) -> list[tuple[str, Tensor, Tensor]]:
-    """Return named (VALUES, OBSERVED) pairs, [B, C, T] each: usual batches and difficult ones."""
+    """Return named (VALUES, OBSERVED) pairs, [B, C, T] each: usual and difficult batches."""
     rng = np.random.default_rng(seed)
     sensors = len(scale.mean)
 
@@ -51,8 +51,8 @@ def check_answers(served: ServedModel, scripted: torch.jit.ScriptModule, scale: 
     """Return the largest difference between the scripted and the plain module, in deviations.
 
     Raises:
-        ExportError: they differ from each other or from the trained network, an output is not finite, or an observed
-            cell was changed.
+        ExportError: the answers differ from each other or from the trained network, an output is not finite, or an
+            observed cell was changed.
     """
     std = torch.from_numpy(scale.std).float().view(1, -1, 1)
     mean = torch.from_numpy(scale.mean).float().view(1, -1, 1)

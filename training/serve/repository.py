@@ -1,4 +1,4 @@
-"""A model's place in the repository that Triton serves: the number of a new version, and how it is put there.
+"""A model's place in the repository that Triton serves: the number of a new version, and the move into place.
 
 model_repo/<name>/contract.json     the contract of the newest version
 config.pbtxt      one configuration for all versions, hence one shape of windows
@@ -34,13 +34,13 @@ from training.errors import ExportError
 def placed(spec: ExportSpec, window: int, sensors: Sequence[str], step_s: float) -> ExportSpec:
     """Return the spec with its final version: 0 becomes the number after the highest present or withdrawn one.
 
-    Cheap, so that a training can check it before it begins.
+    The call is cheap, so that a training can make it before it begins.
 
     Raises:
         ExportError: present versions take other windows, or a higher one is present, which Triton would keep serving
             beside the contract of the lower one.
-        ModelError: the newest version does not match its manifest: the new manifest would confirm a configuration that
-            somebody has changed; or the model is held after a rollback.
+        ModelError: the newest version does not match its manifest (the new manifest would confirm a configuration that
+            somebody has changed), or the model is held after a rollback.
     """
     target = Path(spec.directory) / spec.name
     require_folder_released(target)
@@ -102,7 +102,7 @@ def put(made: Path, target: Path, version: int) -> None:
             sealed = is_sealed(target, other)
             _require_unchanged(target, other)
             shutil.copytree(target / str(other), made / str(other))
-            if sealed:  # the configuration may be another one now
+            if sealed:  # the configuration may have changed
                 seal(made, other)
     for name in FORM_FILES:
         if (target / name).is_file():

@@ -6,8 +6,8 @@ together, so an interval holds for a single fault and is cautious enough for a g
     newest      the error at the newest step, `age` steps after the sensor's last observation
     interior    the error at a step with later observations, `age` steps after the last observation before it
 
-A cell counts only where the step before the gap was observed: a real gap next to the hidden one would otherwise pass
-for a younger gap and widen its interval.
+A cell counts only if the step before the gap was observed: otherwise a real gap next to the hidden one would pass for a
+younger gap and widen its interval.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Gap = Callable[
 
 
 def gap_ages(window: int) -> list[int]:
-    """Return the ages to measure: those that leave an observation in the window, and the window itself for silence."""
+    """Return the ages to measure: ages that leave an observation in the window, and the window itself for silence."""
     return [age for age in GAP_AGES if age < window] + [window]
 
 
@@ -42,12 +42,12 @@ def residual_quantiles(
     """Measure on validation windows.
 
     Args:
-        windows: Standardised.
+        windows: Standardised windows.
         fill: The model.
         scale: Turns errors back into sensor units.
         lag: Steps from the scored step to the newest one, in the interior case; at least 1.
         most: Windows for each age.
-        seed: Of the gaps.
+        seed: Seed of the gaps.
 
     Returns:
         The contract's tables, in sensor units.
@@ -98,7 +98,7 @@ def _errors(
         step = windows.window - 1 - lag
         error = batch.truth[:, :, step] - fill(batch.values, batch.observed)[:, :, step]
         scored = batch.hidden[:, :, step]
-        if step >= age:  # else the gap reaches back to the window's first step: nothing was observed before it
+        if step >= age:  # otherwise the gap reaches back to the window's first step: nothing was observed before it
             scored = scored & batch.observed[:, :, step - age]
         found.append([error[scored[:, sensor], sensor] for sensor in range(values.shape[1])])
     return [np.concatenate(rows).astype(np.float64) for rows in zip(*found, strict=True)]

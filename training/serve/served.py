@@ -34,8 +34,8 @@ class ServedModel(nn.Module):
 
         VALUES are ignored, NaN too, where OBSERVED is False; a value that is not finite counts as not observed.
 
-        Subtracts the mean of each row's observed values, and the training mean only where there are none: a training
-        mean of 1e8 would take the digits of a row that the worker has centred. GLAIM subtracts the row's mean anyway.
+        Subtracts the mean of each row's observed values, or the training mean if there are none: a training mean of 1e8
+        would take the digits of a row that the worker has centred. GLAIM subtracts the row's mean anyway.
         """
         observed = OBSERVED & torch.isfinite(VALUES)
         clean = torch.where(observed, VALUES, torch.zeros_like(VALUES))
@@ -48,7 +48,7 @@ class ServedModel(nn.Module):
         return torch.where(newest, VALUES[:, :, self.first :], filled * self.std + level)
 
     def moved(self, clean: Tensor, observed: Tensor) -> Tensor:
-        """Bool [B, C, 1], the rows from which their mean is taken; `clean` is 0 where not observed."""
+        """Rows from which their mean is subtracted, bool [B, C, 1]; `clean` is 0 where not observed."""
         return observed.sum(dim=-1, keepdim=True) > 0
 
     def fill(self, values: Tensor, observed: Tensor, moved: Tensor) -> Tensor:
@@ -61,12 +61,12 @@ class ServedCascade(ServedModel):
     """A network that fills windows by its own closed form, for serving.
 
     The form tells a silent sensor's level from those of the others, so rows keep theirs. Where float32 would round a
-    row, the worker sends it less its newest observation (`glaim_stream.imputers.centring`), which then is 0 exactly.
-    The level of such a row is not known; a row that really ends in 0 is treated like it.
+    row, the worker subtracts its newest observation (`glaim_stream.imputers.centring`), which then is 0 exactly. The
+    level of such a row is not known; a row that really ends in 0 is treated like it.
     """
 
     def moved(self, clean: Tensor, observed: Tensor) -> Tensor:
-        """Those that end in 0."""
+        """Rows that end in 0."""
         steps = torch.arange(clean.size(2), device=clean.device)
         newest = torch.where(observed, steps, torch.zeros_like(steps)).max(dim=2, keepdim=True)[0]
         return (observed.sum(dim=-1, keepdim=True) > 0) & (clean.gather(2, newest) == 0)

@@ -25,7 +25,7 @@ from training.config import ExportSpec
 from training.data import Bools, Floats
 
 WARM_BATCHES = (1, 8, 64)
-WARMUP_FOLDER = "warmup"  # where Triton looks for the files of `input_data_file`
+WARMUP_FOLDER = "warmup"  # folder in which Triton looks for the files of `input_data_file`
 
 
 def _tensors(sensors: int, window: int, emitted: int) -> str:
@@ -182,7 +182,7 @@ instance_group [ { kind: KIND_CPU count: 1 } ]
 
 
 def write_warmup(model_directory: Path, values: Floats, observed: Bools) -> None:
-    """The raw bytes of one window [C, T], as Triton's warm-up reads them."""
+    """Write the raw bytes of one window [C, T], as Triton's warm-up reads them."""
     folder = model_directory / WARMUP_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     clean: NDArray[np.float32] = np.where(observed, values, 0).astype("<f4")
@@ -192,6 +192,6 @@ def write_warmup(model_directory: Path, values: Floats, observed: Bools) -> None
 
 def _version_policy(export: ExportSpec) -> str:
     reason = "Two versions: the one before answers while clients move on, and again if the new one is withdrawn."
-    if export.served_versions != 2:  # the usual line stays as it is in the repositories that exist
+    if export.served_versions != 2:  # existing repositories keep the usual line
         reason = "The newest versions stay loaded, each with its memory; a former one answers if the newest is bad."
     return f"# {reason}\nversion_policy: {{ latest {{ num_versions: {export.served_versions} }} }}"

@@ -10,8 +10,8 @@ that wins one of them is still useful. A model is refused when
     in one case     both ratios are 1.05 or more.
 
 The 5 % allow for random variation: when the newest step of the whole group is missing, only the last value is known, a
-good model ties with it, and a retrained one must not be refused by chance. A smaller deficit, or one for some sensors
-only, becomes a note: the worker's ladder has both baselines too. Differences below a thousandth of a deviation are
+good model ties with it, and a retrained one must not be refused by chance. A smaller deficit, or one for only some
+sensors, becomes a note: the worker's ladder has both baselines too. Differences below a thousandth of a deviation are
 ignored, and a score that is not a number counts as behind.
 """
 
@@ -28,7 +28,7 @@ BASELINES = ("interpolation", "last_value")
 METRICS = ("mse", "mae")
 MARGIN = 1.05
 FEW_WINDOWS = 40  # with fewer validation windows the 5 % quantile of an interval is the error of one or two windows
-SHOWN = 8  # sensors that are named; if all of more than so many lose, only their number is given
+SHOWN = 8  # most sensors to name; if all of a larger number lose, only their number is given
 NOTHING = {"mse": 1e-6, "mae": 1e-3}  # standardised: smaller differences are ignored
 
 
@@ -96,10 +96,10 @@ def compare(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
     Args:
         before: A contract's `metrics`: case -> method -> mse and mae.
-        now: The new model's, in the same form.
+        now: Metrics of the new model, in the same form.
 
-    The baselines have no weights, so equal scores of theirs mean equal cells. The caller ensures that the data is the
-    same.
+    The baselines have no weights, so equal scores of baselines mean equal cells. The caller ensures that the data is
+    the same.
     """
     lines = []
     for name in [name for name in now if name in before and _same_cells(before[name], now[name])]:

@@ -39,12 +39,12 @@ class Arrivals:
 
     @property
     def on_time(self) -> Bools:
-        """Where the reading came before its step closed; bool [n]."""
+        """True for readings that came before their step closed; bool [n]."""
         return self.step >= self.open_from
 
     @property
     def usable(self) -> Bools:
-        """Where the reading has a value that a window takes; bool [n]."""
+        """True for readings with a value that a window takes; bool [n]."""
         return ~self.too_late & ~np.isnan(self.readings.value)
 
 

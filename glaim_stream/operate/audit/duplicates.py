@@ -32,7 +32,7 @@ def check_duplicates(
         rows: the output.
         row_key: key of each row.
         keys: keys of the partition.
-        fallbacks: for each model, the steps at which a fallback made a row (`note_fallbacks`).
+        fallbacks: steps at which a fallback made a row, by model (`note_fallbacks`).
         examples: most offences of a finding.
     """
     order = np.lexsort((np.arange(len(row_key)), rows.revision, row_key))
@@ -69,7 +69,7 @@ def check_duplicates(
 
 
 def same_rows(rows: OutputRows, first: Ints, second: Ints, resolution: np.ndarray) -> Bools:
-    """Where two rows are the same; imputed values may differ by one step of the sensor's resolution.
+    """True where two rows are the same; imputed values may differ by one step of the sensor's resolution.
 
     Args:
         rows: the output.
@@ -91,7 +91,7 @@ def same_rows(rows: OutputRows, first: Ints, second: Ints, resolution: np.ndarra
 
 
 def may_differ(rows: OutputRows, first: Ints, second: Ints, keys: Keys, fallbacks: Sequence[StepSet]) -> Bools:
-    """Where imputed rows may differ though they name the same method; bool [n].
+    """True where imputed rows may differ though they name the same method; bool [n].
 
     An upgrade is made when the model is back, which is not in the topic. A version or a closed form may be replaced
     between a crash and the restart; each row names its own. And a blend's weights follow from the model's errors of the
@@ -116,7 +116,7 @@ def note_fallbacks(rows: OutputRows, fallbacks: Sequence[StepSet]) -> None:
 
 
 def both_read(expected: Expected, rows: OutputRows, row_key: Ints, first: Ints, second: Ints) -> Bools:
-    """Where both values are readings of a key that has several, or its means; bool [n]."""
+    """True where both values are readings of a key that has several, or its means; bool [n]."""
     out = np.zeros(len(first), np.bool_)
     place = np.searchsorted(expected.key, row_key[first])
     for number, at in enumerate(place.tolist()):

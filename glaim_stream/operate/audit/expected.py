@@ -94,7 +94,7 @@ class RangeStart:
 
 
 def surely_whole(expected: Expected, first_ms: int | None, keys: Keys) -> Bools:
-    """Where all readings of the key must lie within the range that was read; bool [k].
+    """True where all readings of the key must lie within the range that was read; bool [k].
 
     Args:
         expected: the keys.

@@ -30,6 +30,6 @@ class JudgedSteps:
         return cls(first, none + _LAST if until_ms is None else until_ms // step_ms)
 
     def holds(self, step: Ints, model: NDArray[np.integer[Any]]) -> Bools:
-        """Where a step of a model is judged; bool [n]."""
+        """True where a step of a model is judged; bool [n]."""
         judged: Bools = (step >= self.first[model]) & (step < self.end[model])
         return judged

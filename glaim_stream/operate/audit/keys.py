@@ -96,7 +96,7 @@ def distinct(keys: Ints) -> Ints:
 
 
 def is_among(values: Ints, ascending: Ints) -> Bools:
-    """Where a value is in `ascending`."""
+    """True where a value is in `ascending`."""
     if len(ascending) == 0:
         return np.zeros(len(values), np.bool_)
     place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)

@@ -45,7 +45,7 @@ class Letters:
         return self._places // _MAX_POSITIONS, self._places % _MAX_POSITIONS
 
     def holds(self, offset: Ints, position: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-        """Where a reading is a dead letter, by its record or by itself; bool [n].
+        """True for readings that are dead letters, by their record or by themselves; bool [n].
 
         Args:
             offset: offset of the record, int64 [n].
@@ -55,7 +55,7 @@ class Letters:
 
 
 def _among(values: Ints, ordered: Ints) -> NDArray[np.bool_]:
-    """Where values are among ascending ones; bool [n]."""
+    """True where values are among ascending ones; bool [n]."""
     if not len(ordered):
         return np.zeros(len(values), np.bool_)
     place = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)

@@ -145,7 +145,7 @@ class Spoken:
 
 
 def used_readings(arrivals: Arrivals) -> Bools:
-    """Where a worker has put the reading into windows; bool [n]."""
+    """True for readings that a worker has put into windows; bool [n]."""
     return arrivals.usable & arrivals.committed
 
 

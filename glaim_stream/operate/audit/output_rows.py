@@ -136,7 +136,7 @@ def _no_rows() -> OutputRows:
 
 
 def same_values(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Where two values are the same to the last bit."""
+    """True where two values are the same to the last bit."""
     same: NDArray[np.bool_] = one.view(np.int64) == other.view(np.int64)
     return same
 

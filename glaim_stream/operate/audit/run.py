@@ -74,7 +74,7 @@ def audit(settings: Settings, request: Request | None = None, *, on_progress: Pr
     Raises:
         SettingsError: the broker or a topic is not there, the temporary folder takes no more data, or there is nothing
             to judge in the requested stretch of time.
-        CatalogueError, ContractError: they cannot be used.
+        CatalogueError, ContractError: the catalogue or a contract cannot be used.
     """
     return asyncio.run(_audit(settings, request or Request(), on_progress))
 

@@ -25,7 +25,7 @@ class StepSet:
             self._pages[number] = np.packbits(bits)
 
     def any_between(self, first: Ints, last: Ints) -> Bools:
-        """Where the set has a step of `[first, last]`; bool [n], and no interval is longer than a page."""
+        """True where the set has a step of `[first, last]`; bool [n], and no interval is longer than a page."""
         out = np.zeros(len(first), np.bool_)
         page = first // _PAGE
         for number in np.unique(page).tolist():

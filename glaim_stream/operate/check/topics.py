@@ -14,7 +14,7 @@ UNLIMITED = -1
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What a broker reports about a topic.
+    """The report of a broker on a topic.
 
     error: reason why the broker reports nothing else, "" if it does; `absent`: there is no topic of that name.
     partitions, leaderless: number of partitions, and number of those without a leader.

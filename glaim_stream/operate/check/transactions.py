@@ -62,7 +62,7 @@ def _finding(admin: KafkaAdminClient, settings: Settings, partitions: int) -> Fi
     """The finding from the broker's answers.
 
     Raises:
-        UnsupportedVersionError: it knows no transactions.
+        UnsupportedVersionError: the broker knows no transactions.
     """
     config = _broker_config(admin)
     longest_ms = config.get(_LONGEST_MS)

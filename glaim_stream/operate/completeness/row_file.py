@@ -49,7 +49,7 @@ class RowFile:
         self._file = SortedFile(folder, "rows", ROW, BY, run_rows=run_rows)
         self._first_ms = np.empty(0, np.int64)  # earliest time of any row or event, by group code
         self._last_ms = np.empty(0, np.int64)  # latest time of any row or event, by group code
-        self._in_range = np.empty(0, np.bool_)  # by group code
+        self._in_range = np.empty(0, np.bool_)  # True for groups with rows in the range, by group code
         self._partition = np.empty(0, np.int32)  # partition of the rows, by group code; -1 without any
         self._watermark_ms: dict[int, int] = {}  # watermark in the newest row, by partition
 
