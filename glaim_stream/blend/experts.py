@@ -1,19 +1,19 @@
-"""Weights of the experts that fill a hole: follow the leader, and hedge where it fails. Arithmetic only.
+"""Weights of the experts that fill a hole: follow the leader, and hedge against its failures. Arithmetic only.
 
 The leader (`leader`) is the mixture of experts with the smallest recent loss of a key, which is a sensor, an age class
 and a place. It and each expert are then weighted by their losses in the current half horizon, pooled over the ages
-(`hedge`); as long as the leader keeps up with every expert, it alone decides. An expert that has no value for a cell
+(`hedge`); as long as the leader keeps up with every expert, only it decides. An expert that has no value for a cell
 sleeps there and has no weight.
 
 **Bound.** In every half horizon (48 steps), for each sensor and place, the blend's summed loss exceeds that of each of
 K experts by at most ln(100 K) / 0.8 + 0.12 T. T is the number of steps with errors, a step's loss is the mean of its
-cells' losses, and a cell counts for an expert where that is awake. The loss of an answer with error e is
+cells' losses, and a cell counts for an expert if the expert is awake in it. The loss of an answer with error e is
 
     |e| / max(CAP * the usual error before this step, largest |error| of the experts awake in the cell)
 
-so it lies in [0, 1] whatever the jump; 0 where all are exact. `hedge` has the proof, the bound against the leader, and
-the bound with errors that come late. It holds for the cells whose errors are learnt; cells with fewer than two experts
-awake have none to compare.
+so it lies in [0, 1] whatever the jump, and is 0 if all are exact. `hedge` has the proof, the bound against the leader,
+and the bound with errors that come late. The bound holds for cells whose errors are learnt; cells with fewer than two
+experts awake have none to compare.
 
 Source: de Rooij, van Erven, Gruenwald and Koolen (2014), Follow the leader if you can, hedge if you must.
 """
@@ -39,7 +39,7 @@ class Weights:
 
     step: int
     standings: Standings
-    hedge: Doubles  # [sensors * places, 1 + experts], the leader's first
+    hedge: Doubles  # [sensors * places, 1 + experts], the leader's weight first
 
     def of(self, sensor: Ints, age: Ints, place: Ints, awake: Bools) -> Doubles:
         """Return the weights of the experts in cells [n], float64 [n, experts].
@@ -48,15 +48,15 @@ class Weights:
             sensor: int64 [n].
             age: int64 [n], age class.
             place: int64 [n].
-            awake: bool [n, experts], which experts have a value for the cell.
+            awake: bool [n, experts], experts with a value for the cell.
 
         Returns:
-            They sum to 1 over those awake and are 0 elsewhere; all 0 where none is awake.
+            Weights that sum to 1 over the experts awake and are 0 for others; all 0 if none is awake.
         """
         return published(*self.parts(sensor, age, place, awake))
 
     def parts(self, sensor: Ints, age: Ints, place: Ints, awake: Bools) -> tuple[Doubles, Doubles]:
-        """Return the weights [n, 1 + experts] of leader and experts, and the leader's own of the experts, [n, experts].
+        """Return the weights [n, 1 + experts] of leader and experts, and the leader's own [n, experts] of the experts.
 
         The arguments are those of `of`.
         """
@@ -80,10 +80,10 @@ class Experts:
         self._hedge = Hedge(sensors * places, count)
 
     def weights(self, step: int) -> Weights:
-        """The weights of cells that are filled at `step`; equal ones while there are no losses.
+        """The weights of cells that are filled at `step`; equal weights while there are no losses.
 
         Raises:
-            ValueError: `step` is not later than the last one whose errors were added: its own errors would count.
+            ValueError: `step` is not later than the last step with errors: its own errors would count.
         """
         return Weights(step, self._leader.standings(step), self._hedge.weights(step))
 
@@ -99,13 +99,13 @@ class Experts:
         """Add the errors of the probe cells of a step.
 
         Args:
-            used: the weights that were used at the step, which is later than that of the last call.
+            used: weights that were used at the step, which is later than that of the last call.
             sensor: int64 [n].
             age: int64 [n], age class.
             place: int64 [n].
-            errors: float64 [n, experts], imputed minus true; NaN where an expert was asleep. One that is not below
-                LARGEST counts as asleep, and a cell with fewer than two experts awake is skipped.
-            parts: `used.parts` of these cells, if they are known; used where no expert is asleep.
+            errors: float64 [n, experts], imputed minus true; NaN where an expert was asleep. An expert with an error
+                not below LARGEST counts as asleep, and a cell with fewer than two experts awake is skipped.
+            parts: `used.parts` of these cells, if known; used in cells in which no expert is asleep.
 
         Raises:
             ValueError: the step is not later than that of the last call.

@@ -2,16 +2,16 @@
 
 A pool is a set of keys that share weights. Time is cut into blocks of `BLOCK` steps, and in each block every pool
 starts again with the prior weights: 1 - DOUBT for the leader and DOUBT / K for each of K experts. A round is a step at
-which errors of the pool became known. The leader is itself a rule that may change its choice at every step; what is
-called an expert below is the leader or one of the K.
+which errors of the pool became known. The leader is itself a rule that may change its choice at every step; below, an
+expert is the leader or one of the K.
 
     weights of a round    w(k) = prior(k) exp(-RATE L(k)) / sum, with L(k) the losses of the block's earlier rounds
     awake in a cell       u(k) = w(k) / sum over those awake, 0 for those asleep; the leader is awake if any expert is
-    charged in a cell     the loss of k, in [0, 1]; to those asleep the sum of u(k) * loss(k), which changes nothing
+    charged in a cell     the loss of k, in [0, 1]; those asleep: the sum of u(k) * loss(k), which changes nothing
     loss of the round     the mean of the charged losses over the pool's cells
     published             the leader alone where u(leader) >= 1 - SPARE, else the mixture by u
 
-**Bound.** In every block and pool, for every sequence of losses and every choice of who sleeps, and for each expert k
+**Bound.** In every block and pool, for every sequence of losses and of sleeping experts, and for each expert k
 
     sum over rounds of mean over cells of awake(k) * (loss of the published mixture - loss of k)
         <= ln(1 / prior(k)) / RATE + T * (RATE / 8 + SPARE + d * RATE / 4)
@@ -20,7 +20,7 @@ where T <= BLOCK is the number of rounds, and d the largest number of rounds by 
 weights used in a round lacked the errors of up to d earlier ones (0 in a worker, where the errors of a step are learnt
 before the weights of the next step are read). With K = 4 that is 7.5 + 0.12 T against an expert and 0.013 + 0.12 T
 against the leader, in units of the largest loss. It is below T / 2 from T = 20 on, with d = 1 from T = 42 on. Over
-several blocks the bounds add up, and the best expert may be another one in each block.
+several blocks the bounds add up, and each block may have another best expert.
 
 **Proof.** The charge makes the mean of all weights' losses equal the mean of those awake, and makes each sleeper's
 regret 0 while it sleeps (Freund, Schapire, Singer and Warmuth 1997; Gaillard, Stoltz and van Erven 2014). So the sum is
@@ -45,10 +45,10 @@ Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-BLOCK = HORIZON // 2  # steps between two restarts, so that with the leader's memory nothing is older than the horizon
-RATE = 0.8  # minimises the bound of 4 experts for about 50 rounds, and a delay of one round included
+BLOCK = HORIZON // 2  # steps between two restarts: with the leader's memory, nothing is older than the horizon
+RATE = 0.8  # minimises the bound of 4 experts for about 50 rounds, also with a delay of one round
 DOUBT = 0.01  # prior weight of all experts but the leader
-SPARE = 0.02  # weight of the experts below which the leader is published alone
+SPARE = 0.02  # weight of the experts below which only the leader is published
 
 
 class Hedge:
@@ -75,7 +75,7 @@ class Hedge:
             step: number of the step; steps must not descend.
             pool: int64 [n].
             losses: float64 [n, 1 + experts], in [0, 1]; ignored where asleep.
-            awake: bool [n, experts].
+            awake: bool [n, experts], experts with a value for the cell.
             used: float64 [n, 1 + experts], the weights that mixed the answers, 0 where asleep (`awake_weights`).
         """
         block = step // BLOCK
@@ -91,7 +91,7 @@ class Hedge:
 
 
 def awake_weights(weights: Doubles, awake: Bools) -> Doubles:
-    """Weights [n, 1 + experts] of those awake [n, experts], which sum to 1; the leader, in column 0, never sleeps."""
+    """Weights [n, 1 + experts] of those awake [n, experts], with the sum 1; the leader, in column 0, never sleeps."""
     if awake.all():
         return weights
     kept = weights.copy()

@@ -1,23 +1,23 @@
-"""The leader: of a few fixed mixtures of the experts, the one with the smallest recent loss. Arithmetic only.
+"""The leader: the fixed mixture of the experts with the smallest recent loss. Arithmetic only.
 
-The mixtures are those of one or two experts whose shares are multiples of 1 / PARTS. The strategy is follow the leader:
-the mixture with the smallest remembered absolute loss makes the next prediction. Where one expert is clearly better, it
-leads and costs nothing compared with it; where errors cancel, a mixture leads. Losses are absolute, because with
-squares one jump of the level that only one method misses would decide for a hundred steps. For the same reason a loss
-is capped at `CAP` times the usual error of its sensor and place.
+The mixtures have one or two experts, whose shares are multiples of 1 / PARTS. The strategy is follow the leader: the
+mixture with the smallest remembered absolute loss makes the next prediction. An expert that is clearly better leads, so
+nothing is lost against it; if errors cancel, a mixture leads. Losses are absolute, because with squares one jump of the
+level that only one method misses would decide for a hundred steps. For the same reason a loss is capped at `CAP` times
+the usual error of its sensor and place.
 
 Losses are kept per key, which is a sensor, an age class and a place. The mean loss of the sensor and place at any age
 counts towards a key as `AGE_LEAN` losses. Two other means count towards that one:
 
-- The sensor's at any place, as `PLACE_LEAN` losses. It is remembered for a few steps only, so it shows first that a
-  level jumped.
-- That of all sensors at the place, as `POOL_LEAN` losses, in shares of their caps. A sensor alone has too few probes to
+- The mean of the sensor at any place, as `PLACE_LEAN` losses. It is remembered for a few steps only, so it is the first
+  to show that a level jumped.
+- The mean of all sensors at the place, as `POOL_LEAN` losses, in shares of their caps. One sensor has too few probes to
   compare 12 mixtures: with four probe windows a step and 8 sensors, a key has one in about 15 steps. While a sensor's
   errors are far above their caps, its level has jumped, and the other sensors' errors do not show which expert follows
   it: `POOL_LEAN` then shrinks to nearly 0.
 
-An expert sleeps in a cell for which it has no value. A mixture is awake where all its experts are; its mean loss is
-that of the cells in which it was awake, and only a mixture that is awake can lead.
+An expert sleeps in a cell for which it has no value. A mixture is awake if all its experts are; its mean loss counts
+the cells in which it was awake, and only a mixture that is awake can lead.
 
 Source: Cesa-Bianchi and Lugosi (2006), Prediction, learning, and games, chapters 2 and 3. The leader alone has no bound
 on its regret; `glaim_stream.blend.hedge` limits what it can cost.
@@ -41,12 +41,12 @@ Bools = NDArray[np.bool_]
 PARTS = 4  # so 2, 3 and 4 experts have 5, 12 and 22 mixtures
 MEMORY = 0.98  # factor per step: with few groups, a key has an error only every ten steps or so
 SENSOR_MEMORY = 0.8  # factor per step
-CAP = 1.5  # times the mean of the largest of a cell's errors, by sensor and place
-LARGEST = 1e290  # of an error that counts: sums of them stay finite, with factors up to 0.8^-96 = 2e9
-AGE_LEAN = 10.0  # number of losses as which the mean of a key's sensor and place counts
-PLACE_LEAN = 3.0  # number of losses as which the mean of its sensor counts
-POOL_LEAN = 6.0  # number of losses as which the mean of all sensors at the place counts, without jumps
-TRUST = 10.0  # power by which that number shrinks with the share of the sensor's recent errors that caps leave over
+CAP = 1.5  # factor on the mean of each cell's largest error, by sensor and place
+LARGEST = 1e290  # bound of errors that count: their sums stay finite, with factors up to 0.8^-96 = 2e9
+AGE_LEAN = 10.0  # number of losses for which the mean of a key's sensor and place counts
+PLACE_LEAN = 3.0  # number of losses for which the mean of its sensor counts
+POOL_LEAN = 6.0  # number of losses for which the mean of all sensors at the place counts, without jumps
+TRUST = 10.0  # power by which POOL_LEAN shrinks with the share of the sensor's recent errors that caps leave over
 
 
 def mixtures(experts: int) -> Doubles:
@@ -72,7 +72,7 @@ def mixture_errors(errors: Doubles, mixed: Doubles) -> Doubles:
 
 
 def awake_mixtures(mixed: Doubles | Bools, awake: Bools) -> Bools:
-    """Which mixtures [mixtures, experts] have no sleeping expert, [n, mixtures]; awake is [n, experts]."""
+    """Mixtures [mixtures, experts] without a sleeping expert, bool [n, mixtures]; awake is [n, experts]."""
     if awake.all():
         return np.ones((len(awake), len(mixed)), np.bool_)
     up: Bools = (awake[:, None, :] | (mixed == 0)).all(axis=2)
@@ -84,8 +84,8 @@ class Columns:
     """The columns of a sum: the loss of each mixture, and the number of losses of all mixtures of the same experts."""
 
     mixtures: Doubles  # [m, experts]
-    sets: Bools  # [s, experts] the sets of experts that mixtures have
-    count_of: Ints  # [m + s] index of the column of counts that belongs to each column
+    sets: Bools  # [s, experts] sets of experts in the mixtures
+    count_of: Ints  # [m + s] index of the count column of each column
 
     @classmethod
     def of(cls, mixed: Doubles) -> Columns:
@@ -97,7 +97,7 @@ class Columns:
         return len(self.count_of)
 
     def means(self, sums: Doubles) -> Doubles:
-        """Means of sums [..., m + s]; each count becomes 1, and without losses both are 0."""
+        """Means from sums [..., m + s]; each count becomes 1, and without losses both are 0."""
         count = sums[..., self.count_of]
         means: Doubles = sums / np.where(count > 0, count, 1.0)
         return means
@@ -105,12 +105,12 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """Losses as they are known at one step."""
+    """Losses known at one step."""
 
     columns: Columns
     of_key: Doubles  # [sensors, ages, places, m + s] sums
     of_place: Doubles  # [sensors, places, m + s] means
-    cap: Doubles  # [sensors, places] CAP times the usual error; 0 while there is none
+    cap: Doubles  # [sensors, places] CAP times the usual error; 0 while there are no errors
 
     def losses(self, sensor: Ints, age: Ints, place: Ints) -> Doubles:
         """Mean losses of the mixtures in cells [n], float64 [n, m]; infinite where a mixture was never awake."""
@@ -121,9 +121,9 @@ class Standings:
         return np.where(known, sums[:, :mixed] / np.where(known, count, 1.0), np.inf)
 
     def leader(self, sensor: Ints, age: Ints, place: Ints, awake: Bools) -> Doubles:
-        """Weights of the experts by which the leader mixes cells, [n, experts]; 0 where asleep [n, experts].
+        """Weights of the experts in the leader's mixture for each cell, [n, experts]; 0 where not `awake` [n, experts].
 
-        Mixtures that are equally good lead together.
+        Equally good mixtures lead together.
         """
         losses, up = self.losses(sensor, age, place), awake_mixtures(self.columns.mixtures, awake)
         if not up.all():
@@ -146,7 +146,7 @@ class Leader:
         self._size = RecentSums((2, sensors * places), memory=MEMORY, horizon=HORIZON)
         self._key = RecentSums((sensors * ages * places, columns), memory=MEMORY, horizon=HORIZON)
         self._sensor = RecentSums((sensors, columns), memory=SENSOR_MEMORY, horizon=HORIZON)
-        # Of losses divided by their caps, so that no sensor's unit decides.
+        # Losses divided by their caps, so that no sensor's unit decides.
         self._pool = RecentSums((places, columns), memory=MEMORY, horizon=HORIZON)
         # Sum of the shares of errors that caps left over, and the number of cells.
         self._kept = RecentSums((2, sensors), memory=SENSOR_MEMORY, horizon=HORIZON)
@@ -175,7 +175,7 @@ class Leader:
         size = self._size.values
         before = size.copy()
         size += factors[0][:, None, None] * [np.bincount(of_place, each, size.shape[2]) for each in (large, None)]
-        # Each half uses the usual error since its own start, so that it depends on nothing that it has forgotten.
+        # Each half uses the usual error since its own start, so it does not depend on forgotten errors.
         usual = np.where(before[:, 1:] > 0, before, size)  # an outlier must not raise its own cap
         cap = CAP * usual[:, 0, of_place] / usual[:, 1, of_place]
         share = np.divide(cap, large, out=np.ones_like(cap), where=large > cap)  # the smallest floats overflow it
@@ -201,7 +201,7 @@ class Leader:
         """The mean losses that decide the leader at `step`.
 
         Raises:
-            ValueError: `step` is not later than the last one whose errors were added: its own errors would count.
+            ValueError: `step` is not later than the last step with errors: its own errors would count.
         """
         of_key, of_sensor, of_pool, size, kept = (
             sums.read(step) for sums in (self._key, self._sensor, self._pool, self._size, self._kept)
@@ -214,7 +214,7 @@ class Leader:
         size = size.reshape(2, sensors, places)
         cap = CAP * _mean(size, 0.0)
         pooled = np.repeat(self._columns.means(of_pool)[None], sensors, axis=0)
-        # Without errors at a place, the sensor's cap anywhere; without any, one unit is as good as another.
+        # Without errors at a place, the sensor's cap at any place; without any errors, any unit will do.
         anywhere = CAP * _mean(size.sum(axis=2), 1.0)[:, None]
         pooled[:, :, : len(self._columns.mixtures)] *= np.where(size[1] > 0, cap, anywhere)[:, :, None]
         lean = POOL_LEAN * _mean(kept, 1.0) ** TRUST
@@ -230,7 +230,7 @@ def _mean(sums: Doubles, otherwise: float) -> Doubles:
 
 
 def _grouped(key: Ints, rows: Doubles) -> tuple[Ints, Doubles]:
-    """The keys [k] that occur, and the sums [k, ...] of their rows [n, ...], in the order of the rows; n is not 0."""
+    """The keys [k] that occur, and the sums [k, ...] of their rows [n, ...] in row order; n is not 0."""
     order = np.argsort(key, kind="stable")
     ordered = key[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))

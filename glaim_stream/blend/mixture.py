@@ -17,13 +17,13 @@ def blend(values: Floats, weights: Floats, direction: Bools | None = None) -> Do
 
     Args:
         values: [..., experts] in any unit; NaN or infinite where an expert has none.
-        weights: likewise, not negative.
-        direction: [...], of which the values are directions in degrees: the others are turned to the first one by the
-            shorter way, so the mean of 350 and 10 is 0. None: there are none.
+        weights: [..., experts], not negative.
+        direction: [...], True where the values are directions in degrees: the others are turned to the first one by
+            the shorter way, so the mean of 350 and 10 is 0. None: there are none.
 
     Returns:
-        float64 [...]. Experts without a value do not count; the others count equally where all their weights are 0. NaN
-        where no expert has a value.
+        float64 [...]. Experts without a value do not count; the others count equally if all their weights are 0. NaN
+        if no expert has a value.
     """
     given, shares = np.asarray(values, np.float64), np.asarray(weights, np.float64)
     if direction is None or not direction.any():
@@ -32,7 +32,7 @@ def blend(values: Floats, weights: Floats, direction: Bools | None = None) -> Do
     first = np.take_along_axis(given, awake.argmax(axis=-1)[..., None], axis=-1)
     with np.errstate(invalid="ignore"):
         mixed = _mean(np.where(direction[..., None], first + around(given - first), given), shares)
-        # A network may answer a little below 0 where directions are from 0 to 360.
+        # A network may answer a little below 0 for directions from 0 to 360.
         known = np.where(awake, given, 0.0)
         signed = are_signed(known.min(axis=-1), known.max(axis=-1))
         start = start_of(signed)
@@ -51,7 +51,7 @@ def _mean(values: Doubles, weights: Doubles) -> Doubles:
     least, most = np.where(awake, values, np.inf).min(axis=-1), np.where(awake, values, -np.inf).max(axis=-1)
     share = weights / np.where(total > 0, total, 1.0)
     mixed = known[..., 0] * share[..., 0]
-    for expert in range(1, values.shape[-1]):  # in the order of the experts, whatever the shape
+    for expert in range(1, values.shape[-1]):  # in the order of the experts, for any shape
         mixed = mixed + known[..., expert] * share[..., expert]
     mixed = np.clip(mixed, least, np.maximum(most, least))  # rounding can exceed a bound by one ulp
     return np.where(awake.any(axis=-1), mixed, np.nan)

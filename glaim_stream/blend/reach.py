@@ -1,28 +1,27 @@
-"""How far recent errors reached, in shares of the intervals: the factors by which 90 % intervals hold 90 %.
+"""The reach of recent errors, in shares of the intervals: the factors with which 90 % intervals hold 90 %.
 
 A probe's score is its error divided by the half-width that the interval of its value would have had, so an interval
-holds the truth where the score is at most 1, and a factor f on all half-widths makes it hold where the score is at most
-f. The factor is the point below which `COVERAGE` of the recent scores lie. They are counted for every fixed mixture of
-the experts (`leader.mixtures`) and not for the value that was published: which mixture is published depends on older
-errors, and the scores would remember twice as many steps.
+holds the truth if the score is at most 1, and with a factor f on all half-widths if the score is at most f. The factor
+is the quantile below which `COVERAGE` of the recent scores lie. Scores are counted for every fixed mixture of the
+experts (`leader.mixtures`) and not for the published value: the published mixture depends on older errors, and the
+scores would remember twice as many steps.
 
-Scores are those of a mixture, a sensor and a size. The size is the half-width's power of two, in shares of the
-sensor's span: a sensor that became noisy exceeds narrow intervals far, and wide ones hardly. Most probes are drawn
-otherwise than holes, of other ages and with other sensors missing beside them. A half-width follows from both, so
-among cells of the same size it matters little. A sensor and size with few scores leans on the size of all sensors,
-that one on all sizes, and those on errors of the normal distribution, for which half-widths are made: without scores
-the factor is 1.
+Scores are kept by mixture, sensor and size. The size is the half-width's power of two, in shares of the sensor's span:
+a sensor that became noisy exceeds narrow intervals far, and wide ones hardly. Most probes are drawn differently from
+holes, with other ages and with other sensors missing beside them. A half-width follows from both, so among cells of the
+same size it matters little. A sensor and size with few scores leans on the size of all sensors, that one on all sizes,
+and those on errors of the normal distribution, for which half-widths are made: without scores the factor is 1.
 
-Where a stream differs from the training, errors grow faster with the gap's age than half-widths do, and those of a
-step at which the whole group was silent grow otherwise than those beside readings of other sensors. So a factor has a
-second part for each class of gap ages, with and without such readings, the same for all sensors and sizes: the point of
-the scores that are divided by the first part. Cells of one gap are right or wrong together, so the point of few long
-gaps says less of those to come than that of as many single cells: the wanted share grows with the age.
+If a stream differs from the training, errors grow faster with the gap's age than half-widths do. Errors of a step at
+which the whole group was silent grow differently from errors beside readings of other sensors. So a factor has a second
+part for each class of gap ages, with and without such readings, the same for all sensors and sizes: the quantile of the
+scores divided by the first part. Cells of one gap are right or wrong together, so the quantile of few long gaps says
+less about future gaps than the quantile of as many single cells: the wanted share grows with the age.
 
 **Memory.** Scores are counted in blocks of `BLOCK` steps, and the factors of a block follow from the blocks before it.
 A score of block b has the weight MEMORY^(b' - b) in block b' and none after `HORIZON` blocks: nothing older than 95
-steps decides, not even the last bit, and the order of the answers within a block does not matter. A miss is not paid
-back: after a jump, intervals are wide as long as the jump's scores count.
+steps decides, not even the last bit, and the order of the answers within a block does not matter. A miss is not
+compensated: after a jump, intervals are wide as long as the jump's scores count.
 
 Source: split conformal prediction with normalised scores (Lei, G'Sell, Rinaldo, Tibshirani and Wasserman 2018,
 section 5.2), in groups as in Mondrian conformal prediction (Vovk, Gammerman and Shafer 2005), weighted by age as in
@@ -44,29 +43,29 @@ from glaim_stream.blend.leader import awake_mixtures, mixture_errors, mixtures
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 
-# Of the scores; measured by benchmarks.coverage --development, as the other constants are: the point of few scores, and
-# of scores of the past, holds about one per cent less of those to come.
+# Share of the scores; measured by benchmarks.coverage --development, like the other constants: the quantile of few and
+# past scores holds about one per cent less of future scores.
 COVERAGE = 0.91
 BLOCK = 8  # steps with the same factors, whose scores are computed together; each step alone costs seven times more
 HORIZON = 11  # blocks: the oldest step lies 11 * 8 + 7 = 95 steps before the newest, within windows.history.HORIZON
 MEMORY = 0.8  # factor per block
-PRIOR = 60.0  # number of scores as which the normal distribution counts towards all levels
-LEVEL_LEAN = 30.0  # number of scores as which all levels count towards a level
-SENSOR_LEAN = 15.0  # number of scores as which a level of all sensors counts towards that of one
+PRIOR = 60.0  # number of scores for which the normal distribution counts towards all levels
+LEVEL_LEAN = 30.0  # number of scores for which all levels count towards a level
+SENSOR_LEAN = 15.0  # number of scores for which a level of all sensors counts towards a level of one
 AGES = (1, 4, 16)  # steps: upper bounds of the classes of gap ages, without the last
-AGE_COVERAGE = np.array([0.91, 0.91, 0.92, 0.93])  # of the scores of an age, in shares of the first part
-AGE_LEAN = 20.0  # number of scores as which all ages count towards one
+AGE_COVERAGE = np.array([0.91, 0.91, 0.92, 0.93])  # wanted shares of the scores by age, after the first part
+AGE_LEAN = 20.0  # number of scores for which all ages count towards one
 LEAST, MOST = 0.25, 16.0
-SIZES = 8  # of half-widths: the lowest holds all half-widths below 2^-8 of the span, the highest all from 2^-2 on
-_CLASSES = 2 * (len(AGES) + 1)  # of gap ages beside readings of other sensors, and of those where the group was silent
-LEVELS = _CLASSES * SIZES  # a class and a size
-_PER_OCTAVE, _OCTAVES = 6, 6  # bins of scores from 2^-6 to 2^6; the outer ones hold all that lies beyond
+SIZES = 8  # classes of half-widths: the lowest holds all below 2^-8 of the span, the highest all from 2^-2 on
+_CLASSES = 2 * (len(AGES) + 1)  # classes of gap ages: beside readings of other sensors, and in a silent group
+LEVELS = _CLASSES * SIZES  # a level is a class and a size
+_PER_OCTAVE, _OCTAVES = 6, 6  # bins of scores from 2^-6 to 2^6; the outer bins hold all scores beyond
 _BINS = 2 * _OCTAVES * _PER_OCTAVE
 _EDGES = 2.0 ** (np.arange(_BINS + 1) / _PER_OCTAVE - _OCTAVES)
 
 
 def _normal() -> Doubles:
-    """Shares [bins] of the scores of normal errors, in units in which `COVERAGE` of them lie below 1."""
+    """Shares [bins] of the scores of normal errors; `COVERAGE` of these scores lie below 1."""
     deviations = NormalDist().inv_cdf((1.0 + COVERAGE) / 2.0)
     below = np.array([erf(deviations * edge / 2**0.5) for edge in _EDGES])
     below[0], below[-1] = 0.0, 1.0
@@ -82,9 +81,9 @@ class Scored:
 
     sensor: Ints  # [n]
     errors: Doubles  # [n, experts] imputed minus true; not finite where an expert gave no value
-    half: Doubles  # [n, 2, 2] of values with a part of the first expert, and of the others; below and above the value
-    level: Ints  # [n, 2] of the same half-widths (`levels`)
-    slack: Doubles  # [n] taken off an error: half a resolution, as the bounds are rounded like the values
+    half: Doubles  # [n, 2, 2] for values with a part of the first expert, and for others; below and above the value
+    level: Ints  # [n, 2] levels of these half-widths (`levels`)
+    slack: Doubles  # [n] deduction from an error: half a resolution, as the bounds are rounded like the values
 
     def where(self, rows: slice) -> Scored:
         """Some of the cells."""
@@ -93,7 +92,7 @@ class Scored:
     def scores(self, mixtures: Doubles) -> tuple[Doubles, Ints]:
         """The scores and the levels of the mixtures [mixtures, experts], both [n, mixtures].
 
-        A score is NaN where an expert of the mixture gave no value or the half-width is not known.
+        A score is NaN if an expert of the mixture gave no value or the half-width is not known.
         """
         awake = np.isfinite(self.errors)
         errors = mixture_errors(np.where(awake, self.errors, 0.0), mixtures)
@@ -114,12 +113,12 @@ class Reach:
         """Start without scores, for this many experts and sensors."""
         self._mixtures = mixtures(experts)
         self._sensors = sensors
-        self._block: int | None = None  # of the newest step seen
-        self._waiting: list[Scored] = []  # of that block
-        # Of each earlier block: the place of each score in the counts [sensors, levels, bins], [n, mixtures], or -1.
+        self._block: int | None = None  # block of the newest step seen
+        self._waiting: list[Scored] = []  # probes of that block
+        # By earlier block: the index of each score in the counts [sensors, levels, bins], [n, mixtures], or -1.
         self._places: dict[int, NDArray[np.int32]] = {}
-        self._weights = np.empty(0)  # of these scores, in the order of the blocks
-        # The factors of the mixtures [mixtures, sensors, levels], and of which mixtures they are known for the block.
+        self._weights = np.empty(0)  # weights of these scores, in the order of the blocks
+        # Factors of the mixtures [mixtures, sensors, levels], and the mixtures with known factors for the block.
         self._points = np.ones((len(self._mixtures), sensors, LEVELS))
         self._known: set[int] = set(range(len(self._mixtures)))
 
@@ -127,10 +126,10 @@ class Reach:
         """Return the factors on the half-widths of cells [n], which are filled at `step`, float64 [n].
 
         Args:
-            step: of the cells; its block must not be earlier than that of the last call.
-            weights: of the experts in the cells, [n, experts]; the scores are those of the most similar mixture.
+            step: step of the cells; its block must not be earlier than that of the last call.
+            weights: [n, experts], weights of the experts in the cells; the most similar mixture gives the scores.
             sensor: [n].
-            level: [n], of the half-widths (`levels`).
+            level: [n], levels of the half-widths (`levels`).
 
         Raises:
             ValueError: the step's block is earlier than that of the last call: later errors would count.
@@ -151,13 +150,13 @@ class Reach:
         """Add the probes of a step, whose block must not be earlier than that of the last call.
 
         Raises:
-            ValueError: it is earlier.
+            ValueError: the block is earlier.
         """
         self._advance(step)
         self._waiting.append(probes)
 
     def _advance(self, step: int) -> None:
-        """Go on to the block of a step; when it begins, the scores of the one before count."""
+        """Go on to the block of a step; when a block begins, the scores of the one before start to count."""
         block = step // BLOCK
         if block == self._block:
             return
@@ -175,7 +174,7 @@ class Reach:
             self._known = set(range(len(self._mixtures)))
 
     def _found(self, probes: list[Scored]) -> NDArray[np.int32]:
-        """The place of each score in the counts, [n, mixtures]; -1 where it is not known."""
+        """The index of each score in the counts, [n, mixtures]; -1 if the score is not known."""
         parts = [each.scores(self._mixtures) for each in probes]
         scores, level = (np.concatenate(each) for each in zip(*parts, strict=True))
         sensor = np.concatenate([each.sensor for each in probes])
@@ -212,7 +211,7 @@ def points(counts: Doubles) -> Doubles:
 def _relative(by_class: Doubles, of_size: Doubles) -> Doubles:
     """Counts [classes, bins] of the scores in shares of the points of their sensor and size, [sensors, sizes].
 
-    Those of a sensor and size that is nearly always right are left out: rain that is 0 says nothing about the others.
+    A sensor and size that is nearly always right is left out: rain that is 0 says nothing about the others.
     """
     moved = np.rint(np.log2(of_size) * _PER_OCTAVE).astype(np.int64)
     place = np.clip(np.arange(_BINS) - moved[:, None, :, None], 0, _BINS - 1)
@@ -237,9 +236,9 @@ def levels(half_widths: Doubles, span: Doubles, gap_age: NDArray[np.integer], si
 
     Args:
         half_widths: [n, ..., 2], below and above the value.
-        span: [n] of the sensors' readings.
+        span: [n], span of the sensors' readings.
         gap_age: [n], steps.
-        silent: [n], where no sensor of the group was observed at the cell's step.
+        silent: [n], True where no sensor of the group was observed at the cell's step.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         size = (half_widths[..., 0] + half_widths[..., 1]) / 2

@@ -1,8 +1,8 @@
 """Sums with an exponential memory that contain nothing older than a horizon. Arithmetic only.
 
 A sum that only decays never forgets completely. So a new sum starts at every half horizon of the step count, and the
-one that is read started a half horizon before the newest: nothing older than the horizon is in it, not even in its last
-bit. A state that ran for years equals one that was rebuilt from the addends of the last horizon.
+sum that is read started a half horizon before the newest: nothing older than the horizon is in it, not even in its last
+bit. A state that ran for years equals a state that was rebuilt from the addends of the last horizon.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ Doubles = NDArray[np.float64]
 
 
 class RecentSums:
-    """Two sums of any shape: the old one started one half horizon before the current half, the young one with it."""
+    """Two sums of any shape: the old one started half a horizon before the current half, the young one with it."""
 
     def __init__(self, shape: tuple[int, ...], *, memory: float, horizon: int) -> None:
         """Start with both sums at zero.
 
         Args:
-            shape: of one sum.
+            shape: shape of one sum.
             memory: factor by which an addend shrinks per step, in (0, 1].
             horizon: steps after which an addend is forgotten; even, at least 2.
 
         Raises:
-            ValueError: an argument out of its range.
+            ValueError: an argument is out of its range.
         """
         if not 0 < memory <= 1:
             raise ValueError(f"expected a memory in (0, 1], found {memory}")

@@ -28,13 +28,13 @@ Bools = NDArray[np.bool_]
 class Expert(IntEnum):
     """The experts of a worker, in the order of the columns of `Predictions.values`.
 
-    Interpolation and last value are one expert: where no reading follows they are the same value, and two experts that
+    Interpolation and last value are one expert: without a later reading they are the same value, and two experts that
     always agree would lead together and make every such row a blend.
     """
 
     MODEL = 0
     BASELINE = 1  # interpolation, or the last value where no reading follows
-    GAUSSIAN = 2  # the closed form; a model without one has the first two columns only
+    GAUSSIAN = 2  # the closed form; a model without one has only the first two columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Reaching:
     step: Ints
     sensor: Ints
     weights: Doubles  # [n, experts]
-    level: Ints  # of the half-widths (blend.reach)
+    level: Ints  # levels of the half-widths (blend.reach)
 
 
 WITHOUT_FORM = 2  # number of experts of a model without a closed form
@@ -54,21 +54,21 @@ WITHOUT_FORM = 2  # number of experts of a model without a closed form
 class Predictions:
     """Values of the experts for n cells, in the order of the steps at which they were imputed."""
 
-    step: Ints  # [n] that closed when the cell was imputed, ascending
+    step: Ints  # [n] step that closed when the cell was imputed, ascending
     sensor: Ints  # [n]
     age: Ints  # [n] class of the gap age (probes.age_class)
     place: Ints  # [n] probes.Place
     values: Doubles  # [n, experts] sensor units; NaN where an expert gave no value
-    unmixable: Bools | None = None  # [n] of which only the closed form's value is used; None: none
-    direction: Bools | None = None  # [n] of which the value is a direction in degrees; None: none
+    unmixable: Bools | None = None  # [n] cells that use only the closed form's value; None: none
+    direction: Bools | None = None  # [n] cells whose value is a direction in degrees; None: none
 
     def __len__(self) -> int:
         return len(self.step)
 
     def errors(self, truth: NDArray[np.floating], values: Doubles | None = None) -> Doubles:
-        """Values [n, ...] less the true ones [n], those of directions by the shorter way; None: the experts' values.
+        """Values [n, ...] less the true ones [n], directions by the shorter way; `values` None: the experts' values.
 
-        Infinite where a difference exceeds the largest float.
+        A difference beyond the largest float is infinite.
         """
         values = self.values if values is None else values
         shape = (-1, *[1] * (values.ndim - 1))
@@ -93,17 +93,17 @@ class Predictions:
 class ModelScores:
     """Recent errors of one model and the other experts in one partition.
 
-    The answers show how many experts there are. When a closed form appears or goes, the errors are dropped: the prior
+    The answers show the number of experts. When a closed form appears or goes, the errors are dropped: the prior
     weights depend on the number of experts, and an expert that only sleeps must not change them. 96 steps later the
-    weights are those of a worker that has had these experts all the time. The bound of `experts` holds for the steps
-    before and after it apart.
+    weights are those of a worker that has had these experts all the time. The bound of `experts` holds separately for
+    the steps before and after the change.
     """
 
     def __init__(self, sensors: int, experts: int = WITHOUT_FORM) -> None:
         """Start without errors.
 
         Args:
-            sensors: of the model.
+            sensors: number of sensors of the model.
             experts: number of experts until answers show another one.
         """
         self._sensors = sensors
@@ -137,7 +137,7 @@ class ModelScores:
             holes: cells to fill.
             probes: probe cells, with the same experts.
             truth: [probes], their hidden values.
-            learnt: [probes], those that are learned from; None: all.
+            learnt: [probes], True for probes that are learned from; None: all.
 
         Returns:
             The experts' weights of each hole [holes, experts] and of each probe cell [probes, experts].
@@ -145,7 +145,7 @@ class ModelScores:
         for answers in (holes, probes):
             self._begin_if_other(answers)
         holes, probes = (each if len(each) else Predictions.none(self._count) for each in (holes, probes))
-        errors = probes.errors(truth)  # those that are not finite are skipped
+        errors = probes.errors(truth)  # errors that are not finite are skipped
         every = [int(answers.step[-1]) + 1 for answers in (holes, probes) if len(answers)]
         self._next = max([self._next, *every])
         of_hole, of_probe = np.empty(holes.values.shape), np.empty(probes.values.shape)
@@ -173,11 +173,11 @@ class ModelScores:
         return self.weights(self._next).table()
 
     def reached(self, holes: Reaching, probes: Reaching, scored: Scored) -> tuple[Doubles, Doubles]:
-        """Process the steps in order: the factors of each step's intervals, then the errors of its probes.
+        """Process the steps in order: compute the factors of each step's intervals, then learn its probes' errors.
 
         Args:
-            holes: cells to fill, as `walk` weighted them.
-            probes: probe cells, likewise.
+            holes: cells to fill, with weights from `walk`.
+            probes: probe cells, with weights from `walk`.
             scored: the same probe cells.
 
         Returns:
@@ -195,7 +195,7 @@ class ModelScores:
         return of_hole, of_probe
 
     def latest(self, cells: Predictions) -> Doubles:
-        """The experts' weights of cells that are filled after the newest step seen, whatever their own steps."""
+        """The experts' weights of cells filled after the newest step seen, whatever their own steps."""
         self._begin_if_other(cells)
         return self.weights(self._next).of(cells.sensor, cells.age, cells.place, np.isfinite(cells.values))
 

@@ -40,7 +40,7 @@ def digest_of(arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 def with_text(arrays: Arrays, text: Mapping[str, object]) -> Arrays:
-    """Return the arrays with what is no array, as JSON."""
+    """Return the arrays and, as JSON, the fields that are not arrays."""
     content = json.dumps({"schema": _SCHEMA, **text}, sort_keys=True, allow_nan=False)
     return arrays | {_TEXT: np.frombuffer(content.encode(), np.uint8)}
 
@@ -49,7 +49,7 @@ def text_of(arrays: Arrays) -> dict[str, Any]:
     """Return what `with_text` added.
 
     Raises:
-        ModelError: it has another schema.
+        ModelError: the JSON has another schema.
     """
     text: dict[str, Any] = json.loads(arrays[_TEXT].tobytes())
     if text.get("schema") != _SCHEMA:
@@ -69,11 +69,11 @@ def from_bytes(content: bytes, name: str) -> Arrays:
     """Read the content of `gaussian.npz` and check its digest.
 
     Args:
-        content: of the file.
-        name: of the file, for messages.
+        content: bytes of the file.
+        name: file name, for messages.
 
     Raises:
-        ModelError: it is damaged, or another kind of file.
+        ModelError: the file is damaged, or of another kind.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -112,7 +112,7 @@ def read(folder: Path) -> Arrays:
     """Read `gaussian.npz` and check its digest.
 
     Raises:
-        ModelError: the file is absent, damaged, or another kind of file.
+        ModelError: the file is absent, damaged, or of another kind.
     """
     path = folder / FILE
     try:

@@ -39,7 +39,7 @@ def interpolation(
         values: floats [..., C, T], sensor units; ignored where not observed.
         observed: bool [..., C, T], True where a reading arrived.
         directions: bool [C], sensors in degrees, which are filled along the shorter arc; None: there are none.
-        newest: number of the last steps to return; None: all T.
+        newest: number of newest steps to return; None: all T.
 
     Returns:
         Floats [..., C, newest]; NaN for a sensor without any observation. Observed cells unchanged.

@@ -17,10 +17,10 @@ Ints = NDArray[np.int64]
 
 PLAIN, PROFILE, LOGARITHM, BOTH, BY_WINDOW = "plain", "profile", "logarithm", "logarithm+profile", "window's scale"
 _FULL_PERIODS = 3
-_LEAST_RATIO = 1.5  # of largest to smallest value; below, a logarithm is a line
-_UNLIKE = 3.0  # times that the deviations of two groups differ before every window has its own scale
-_TINY = 1e-6  # of a constant sensor's value, or of 1 where that is 0, taken as its scale
-_CALM_SHARE = 0.005  # of training windows that are calmer than the calmest that counts
+_LEAST_RATIO = 1.5  # ratio of the largest to the smallest value; below it, a logarithm is a line
+_UNLIKE = 3.0  # ratio of two groups' deviations above which every window has its own scale
+_TINY = 1e-6  # scale of a constant sensor, as a share of its value, or of 1 if the value is 0
+_CALM_SHARE = 0.005  # share of the training windows that are calmer than the calmest that counts
 
 
 def transforms(series: Series, windows: Windows, phase: Phase | None, meters: Bools) -> dict[str, Transform]:
@@ -29,8 +29,8 @@ def transforms(series: Series, windows: Windows, phase: Phase | None, meters: Bo
     Args:
         series: training rows.
         windows: training windows.
-        phase: of the profile, if the step has one.
-        meters: bool [C], sensors that only rise, which have neither a usual value at a time of the day nor a logarithm.
+        phase: phase of the profile; None if the step has none.
+        meters: bool [C], sensors that only rise. They get neither a profile of the day nor a logarithm.
     """
     plain, unlike = _scaled(np.zeros(series.values.shape[1], np.bool_), windows)
     found = {PLAIN: plain}
@@ -49,7 +49,7 @@ def transforms(series: Series, windows: Windows, phase: Phase | None, meters: Bo
 
 
 def _growing(series: Series) -> Bools:
-    """Which sensors [C] have positive values alone, over a range that makes a logarithm differ from a line."""
+    """Sensors [C] with positive values only, over a range in which a logarithm differs from a line."""
     least = series.values.min(axis=(0, 2), where=series.observed, initial=np.inf)
     most = series.values.max(axis=(0, 2), where=series.observed, initial=0.0)
     growing: Bools = (least > 0) & (most > _LEAST_RATIO * least)
@@ -85,14 +85,14 @@ def _scaled(logarithm: Bools, windows: Windows) -> tuple[Transform, bool]:
 
 
 def _rough_scale(own: Doubles, count: Ints, seen: Doubles) -> tuple[float, bool]:
-    """The scale of a sensor without a window of `LEAST_CELLS` readings that differ, and whether it moves at all.
+    """The scale of a sensor without a window of `LEAST_CELLS` differing readings, and whether it moves at all.
 
-    A slow sensor's is what its few readings of a window differ by, or all of them. No deviation of a window is known
-    that would be far from the others.
+    The scale of a slow sensor is the deviation of its few readings within windows, or else of all its readings. No
+    window has a deviation that could be called far from the others.
 
     Args:
         own: [n], the sensor's deviation in each window.
-        count: [n], its readings there.
+        count: [n], the number of its readings in each window.
         seen: all its readings.
     """
     several = count > 1
@@ -106,7 +106,7 @@ def _rough_scale(own: Doubles, count: Ints, seen: Doubles) -> tuple[float, bool]
 
 
 def _profile(series: Series, transform: Transform, phase: Phase, meters: Bools) -> Doubles:
-    """Mean by bin [C, bins] of the sensors' values less the mean of their day (or year), in scales."""
+    """Mean of the sensors' values by bin [C, bins], less the mean of their day (or year), in scales."""
     times = series.times_ms
     bins, period = phase.of(times), phase.number_of(times)
     period -= period.min()
@@ -124,7 +124,7 @@ def _profile(series: Series, transform: Transform, phase: Phase, meters: Bools) 
             centred = values[0, sensor, whole] - level[period[whole]]
             total[sensor] += np.bincount(bins[whole], centred, phase.bins)
             count[sensor] += np.bincount(bins[whole], minlength=phase.bins)
-    mean = total / (count + 2.0)  # two readings without a profile, so that few of them do not make one
+    mean = total / (count + 2.0)  # counts two more readings at the mean, so that few readings make no profile
     smooth = (np.roll(mean, 1, axis=1) + 2.0 * mean + np.roll(mean, -1, axis=1)) / 4.0
     profile: Doubles = np.where(meters[:, None], 0.0, smooth - smooth.mean(axis=1, keepdims=True))
     return profile

@@ -1,17 +1,17 @@
 """Conditional mean and variance of the missing cells of many windows, each with its own pattern of holes.
 
-A window is a vector x of D = C * T cells with mean 0 and covariance K. Of P = inverse(K), the precision form needs the
-missing cells q alone (o are the observed ones):
+A window is a vector x of D = C * T cells with mean 0 and covariance K. The precision form takes only the rows of
+P = inverse(K) of the missing cells q (o are the observed ones):
 
     mean = -inverse(P[q, q]) P[q, o] x[o],    variance = diagonal of inverse(P[q, q]),
 
-which is cheap where little is missing. Where more is missing, the covariance form is the cheaper one:
+and is cheap where few cells are missing. Where more are missing, the covariance form is the cheaper one:
 
     mean = K[q, o] inverse(K[o, o]) x[o],    variance = diagonal of K[q, q] - K[q, o] inverse(K[o, o]) K[o, q].
 
-A window of D = 2016 cells (21 sensors) takes 37 ms by the first and 57 ms by the second form where 55 % is missing, 78
-and 26 ms where 70 % is, and 123 and 8 ms where 85 % is. Means alone take 17, 6 and 1 ms by the second form (one core of
-an AMD EPYC, 2026-11-25).
+A window of D = 2016 cells (21 sensors) takes 37 ms by the first and 57 ms by the second form with 55 % missing, 78 and
+26 ms with 70 %, and 123 and 8 ms with 85 %. Means alone take 17, 6 and 1 ms by the second form (one core of an AMD
+EPYC, 2026-11-25).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from glaim_stream.form.systems import SPARE, batches, parts, rounded, systems
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-_LEAST_WIDTH = 8  # of the asked cells' factors, which are rounded up to powers of 2
+_LEAST_WIDTH = 8  # least width of the asked cells' factors; widths are rounded up to powers of 2
 _BORDER = 1e300  # a diagonal number that keeps a bordered matrix positive
-_MOST_BY_PRECISION, _MOST_OF_MEANS = 0.6, 0.5  # shares of the cells that are missing; of windows whose means are enough
+_MOST_BY_PRECISION, _MOST_OF_MEANS = 0.6, 0.5  # shares of missing cells: with variances, for means alone
 
 
 class Conditional:
@@ -42,17 +42,17 @@ class Conditional:
             covariance: float64 [D, D], symmetric and positive definite.
 
         Raises:
-            LinAlgError: it is not.
+            LinAlgError: the covariance is not positive definite.
         """
         try:
             precision = inverse_of_covariance(covariance)
         except np.linalg.LinAlgError as error:
             raise np.linalg.LinAlgError("expected a positive definite covariance") from error
-        # Cells at the end, which depend on nothing, pad systems of different sizes.
+        # Independent cells at the end pad systems of different sizes.
         self._cells = len(covariance)
         self._covariance = _with_padding(covariance)
         self._precision = _with_padding(precision)
-        self._rounded = rounded(np.arange(self._cells + 1))  # looked up, which costs less for a few windows
+        self._rounded = rounded(np.arange(self._cells + 1))  # a table, which costs less for a few windows
 
     @property
     def cells(self) -> int:
@@ -61,7 +61,7 @@ class Conditional:
 
     @property
     def least_variance(self) -> Doubles:
-        """The variance [D] of each cell where all others are known."""
+        """The variance [D] of each cell when all others are known."""
         return 1.0 / np.diagonal(self._precision)[: self.cells]
 
     def fill(
@@ -98,11 +98,11 @@ class Conditional:
         return mean[:, : self.cells], variance
 
     def weights(self, observed: Bools, cell: int) -> Doubles:
-        """Return the weights of the observed cells in the mean of a cell that is not; 0 at all others.
+        """Return the weights of the observed cells in the mean of a missing cell; 0 at all others.
 
         Args:
             observed: bool [D].
-            cell: index of a cell that is not observed.
+            cell: index of the missing cell.
         """
         out = np.zeros(self.cells)
         seen, hole = np.flatnonzero(observed), np.flatnonzero(~observed)
@@ -128,14 +128,14 @@ class Conditional:
         With the asked cells a last, L of P[q, q] = L L' ends with a factor of the precision of a alone, given the
         observed cells: its inverse W has the variances, the diagonal of W' W. The right-hand side r goes along as
         one more row, with a number on the diagonal that keeps the whole positive; that row of L is z = inverse(L) r,
-        and the mean is W' z of the asked cells. So what is solved for are the asked cells, and what is factored is
-        half of what `np.linalg.solve` factors.
+        and the mean is W' z of the asked cells. So only the asked cells are solved for, and the factor is half as
+        large as that of `np.linalg.solve`.
 
         Args:
             mean: float64 [N, D + padding], filled in place.
             variance: float64 [N, D], filled in place.
             observed: bool [N, D].
-            rows: int64 [n], of them.
+            rows: int64 [n], rows to fill.
             asked: bool [D].
         """
         hole = ~observed[rows]
@@ -150,7 +150,7 @@ class Conditional:
             for some, lower in self._factors(chosen, mean[which]):
                 if lower is None:
                     self._of_all(mean, variance, observed, which[some], with_variance=True)
-                    counts[part[some]] = 0  # its answer is complete
+                    counts[part[some]] = 0  # the answer to this row is complete
                     continue
                 of_part = widths[part[some]]
                 for width in sorted(set(of_part.tolist())):
@@ -167,12 +167,12 @@ class Conditional:
     def _factors(
         self, cells: NDArray[np.int64], vectors: Doubles
     ) -> Iterator[tuple[NDArray[np.int64], Doubles | None]]:
-        """Yield places of windows, and their factors [n, k + 1, k + 1] with the right-hand sides as last row.
+        """Yield indices of windows, and their factors [n, k + 1, k + 1] with the right-hand sides as last row.
 
         A window whose matrix is not positive definite in double precision comes alone, with None.
 
         Args:
-            cells: int64 [n, k + 1] of each window, with one of padding at the end.
+            cells: int64 [n, k + 1], cells of each window, with one of padding at the end.
             vectors: float64 [n, D + padding], the windows.
         """
         system, right = systems(self._precision, cells, vectors)
@@ -186,9 +186,9 @@ class Conditional:
             yield from ((each, _factor(system[each])) for each in every[:, None])
 
     def _asked_last(self, rest: Bools, asked: Bools) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Cells [n, k + 1] of each row: padding, the others that are missing, the asked ones, and one of padding.
+        """Cells [n, k + 1] of each row: padding, the other missing cells, the asked ones, and one of padding.
 
-        Also the numbers [n] of missing cells, rounded up, and of asked ones.
+        Also the numbers [n] of missing cells, rounded up, and of asked cells.
         """
         counts = asked.sum(axis=1)
         missing = rest.sum(axis=1) + counts
@@ -252,7 +252,7 @@ class Conditional:
         mean[window, found], variance[window, found] = filled[real], np.maximum(spread[real], 0.0)
 
     def _places(self, wanted: Bools) -> tuple[NDArray[np.int64], Bools]:
-        """The wanted cells of each row [n, k], followed by padding where a row has fewer; and which are real."""
+        """The wanted cells of each row [n, k], followed by padding in rows with fewer; and True for the real ones."""
         counts = wanted.sum(axis=1)
         width = int(self._rounded[counts.max()])
         beyond = np.arange(width) - counts[:, None]
@@ -264,8 +264,8 @@ class Conditional:
 def _explained(system: Doubles, across: Doubles, known: Doubles) -> tuple[Doubles, Doubles]:
     """Return A' inverse(M) x and the diagonal of A' inverse(M) A, [n, c] each.
 
-    Many columns are worth the inverse W of the factor of Cholesky: with V = W A these are V' W x and the sums of the
-    squares of V, and as W is triangular, the upper half of V needs half of A.
+    With many columns, the inverse W of the factor of Cholesky pays: with V = W A the results are V' W x and the sums
+    of the squares of V, and as W is triangular, the upper half of V needs half of A.
 
     Args:
         system: M, float64 [n, o, o].
@@ -274,7 +274,7 @@ def _explained(system: Doubles, across: Doubles, known: Doubles) -> tuple[Double
     """
     many = 2 * across.shape[2] > system.shape[1]
     factor = _factor(system) if many else None
-    if factor is None and many and len(system) > 1:  # one of them has none, which is to change no other's bits
+    if factor is None and many and len(system) > 1:  # a matrix without a factor must not change the bits of others
         each = (_explained(system[row], across[row], known[row]) for row in np.arange(len(system))[:, None])
         filled, explained = (np.concatenate(parts) for parts in zip(*each, strict=True))
         return filled, explained
@@ -297,7 +297,7 @@ def _factor(matrices: Doubles) -> Doubles | None:
 
 
 def _columns_of(chosen: Bools) -> NDArray[np.int64]:
-    """The columns of all chosen places [n, D], row by row; `np.nonzero` takes three times as long."""
+    """The columns of all chosen cells [n, D], row by row; `np.nonzero` takes three times as long."""
     columns: NDArray[np.int64] = np.flatnonzero(chosen) % chosen.shape[1]
     return columns
 

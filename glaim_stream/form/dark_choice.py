@@ -1,8 +1,8 @@
-"""The choice of dark steps that get the last value or the line, on validation windows.
+"""Chooses, on validation windows, the dark steps that get the last value or the line.
 
 All sensors of a validation window are hidden at the same steps, at its end or before its newest readings. For each
-place and class of distance the fit chooses the method whose product of mean absolute error and root mean squared error,
-in deviations of the sensor, is lower.
+place and class of distance the fit chooses the method with the lower product of mean absolute error and root mean
+squared error, in deviations of the sensor.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
-_LENGTHS = (1, 2, 4, 8, 16)  # of the gaps, in steps
+_LENGTHS = (1, 2, 4, 8, 16)  # steps of a gap
 _MOST_AFTER = 8  # steps with readings between a gap and the window's end
-_LEAST_CELLS = 100  # hidden cells of a class with a choice of its own
+_LEAST_CELLS = 100  # hidden cells from which a class has a choice of its own
 _SEED = 20_261
 
 
 def choose_dark(form: ClosedForm, validation: Validation) -> tuple[ClosedForm, int]:
-    """Return the form with its choice, or None as its choice if it keeps all answers; and the alternatives compared.
+    """Return the form with its choice, which is None if it keeps all answers, and the number of alternatives compared.
 
-    A class of fewer than 100 hidden cells has the choice of the class before it; the first one keeps the answer.
+    A class of fewer than 100 hidden cells takes the choice of the class before it; the first one keeps the answer.
     """
     total, cells = _errors(form, validation)
     answer, simple = total[..., 0] * np.sqrt(total[..., 1])
@@ -70,7 +70,7 @@ def _errors(form: ClosedForm, validation: Validation) -> tuple[Doubles, Ints]:
 
 
 def _gaps(count: int, steps: int) -> Iterator[Bools]:
-    """Yield the steps [n, T] to hide: of each length, gaps at the windows' end and before their newest readings."""
+    """Yield the steps [n, T] to hide: gaps of each length, at the windows' end and before their newest readings."""
     rng, step = np.random.default_rng(_SEED), np.arange(steps)
     newest = steps // NEWEST_PART
     for length in _LENGTHS:

@@ -1,10 +1,10 @@
-"""Steps at which no sensor of the group was observed, and which of them the last value or the line fills better.
+"""Dark steps: no sensor of the group was observed, and the last value or the line may be the better answer.
 
-Where any sensor was observed at a step, it tells something about the others. At a dark step all that is known is the
-past, and perhaps what came after. The conditional mean expects a return towards the window's level there. A series that
-is close to a random walk does not return, and the last value, or the line between two readings, is the better answer
-for it. Validation windows decide (`dark_choice`), by the number of steps to the nearest step with a reading, before the
-newest reading and after it.
+A sensor that was observed at a step tells something about the others. At a dark step only the past is known, and
+perhaps later readings. The conditional mean expects a return towards the window's level there. A series that is close
+to a random walk does not return, and the last value, or the line between two readings, is the better answer for it.
+Validation windows decide (`dark_choice`), by the number of steps to the nearest step with a reading, before the newest
+reading and after it.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
-DISTANCES = (1, 2, 4, 8)  # the upper bounds of the classes of distance; one more class is above the last of them
-NEWEST_PART = 4  # of a window's steps, the newest part to which the choice applies; validation has no gaps beyond it
+DISTANCES = (1, 2, 4, 8)  # upper bounds of the classes of distance; one more class lies above the last
+NEWEST_PART = 4  # the choice applies to the newest quarter of a window's steps; validation has no gaps beyond it
 
 
 @dataclass(frozen=True)
 class DarkSteps:
-    """Whether dark steps get the simple value instead of the form's answer, for each class of `DISTANCES`.
+    """The classes of `DISTANCES` in which dark steps get the simple value instead of the form's answer.
 
-    between: where a reading follows: the line.
-    after: where none does: the last value.
+    between: choices for steps before a later reading, which get the line.
+    after: choices for steps after the last reading, which get the last value.
     """
 
     between: tuple[bool, ...]
@@ -41,16 +41,16 @@ class DarkSteps:
         """Refuse other choices.
 
         Raises:
-            ValueError: they are not as many as the classes, or not True or False.
+            ValueError: there are more or fewer choices than classes, or one is not True or False.
         """
         for chosen in (self.between, self.after):
             if len(chosen) != len(DISTANCES) + 1 or not all(isinstance(each, bool) for each in chosen):
                 raise ValueError(f"expected {len(DISTANCES) + 1} choices, found {chosen}")
 
     def simple(self, observed: Bools, newest: int) -> Bools:
-        """Return which of the newest steps get the simple value, bool [n, newest].
+        """Return the newest steps that get the simple value, bool [n, newest].
 
-        None does where more than a quarter of the window is filled.
+        No step does if more than a quarter of the window is filled.
 
         Args:
             observed: bool [n, C, T].
@@ -67,10 +67,10 @@ class DarkSteps:
 
         Args:
             mean: float64 [n, C, k], answers to the newest steps.
-            kinds: of the sensors.
-            values: float64 [n, C, T], with the cells that follow from relations.
-            complete: bool [n, C, T], which cells of these are known.
-            observed: bool [n, C, T], which of these are readings.
+            kinds: kinds of the sensors.
+            values: float64 [n, C, T], including cells that follow from relations.
+            complete: bool [n, C, T], known cells: readings, and cells that follow from relations.
+            observed: bool [n, C, T], readings only.
         """
         newest = mean.shape[2]
         lit = np.asarray(observed[:, :, -newest:].any(axis=1), np.bool_)
@@ -84,7 +84,7 @@ class DarkSteps:
 
 
 def places(observed: Bools) -> tuple[Ints, Ints]:
-    """Return for every step [n, T] whether no reading follows (1) or one does (0), and the class of its distance.
+    """Return for every step [n, T] whether a reading follows (0) or none does (1), and the class of its distance.
 
     Args:
         observed: bool [n, C, T].

@@ -1,13 +1,13 @@
-"""Which readings carry a value of the closed form: a base and one contribution per reading, in the sensor's unit.
+"""Explains a value of the closed form: a base and one contribution per reading, in the sensor's unit.
 
     value = base + sum of the contributions + bounded
 
 *Base.* The answer to the same window with every reading at its sensor's level in that window: the mean of the sensor's
 observed cells, plus its profile of the day. For a sensor with observed cells the base is about that sensor's own level;
-for a silent one it is the level that the other sensors' levels lead to expect. Levels and scales come from the window
-and are part of the base: a contribution states what a reading's distance from its sensor's level adds.
+for a silent one it is the level expected from the other sensors' levels. Levels and scales come from the window and are
+part of the base: a contribution states how much a reading's distance from its sensor's level adds.
 
-*Contributions.* The derivative of the answer by a reading, times the reading's distance from its sensor's level. For a
+*Contributions.* The derivative of the answer by a reading, times the reading's distance from its sensor's level. In a
 variant without logarithms this is exact, as the answer is linear while the window's scales stay as they are. With
 logarithms, the answer is exp(l), l being linear in the logarithms. Along the straight line between the two windows in
 logarithms every derivative grows with the answer, so its mean is the logarithmic mean L(a, b) = (a - b) / ln(a / b) of
@@ -16,10 +16,10 @@ of their contributions.
 
 A cell that follows from a relation counts as observed, and its contribution goes to the readings from which it
 follows. A cell that is filled by a relation has the relation's constant as its base and whole readings as
-contributions, and one that carries the last value, or lies on the line between two, has the base 0 and that reading or
+contributions. A cell that carries the last value, or lies on the line between two, has the base 0 and that reading or
 those two as its only contributions.
 
-*Bounded.* What the form's bounds took away from the answer or added to it; 0 as a rule.
+*Bounded.* The amount that the form's bounds added to the answer or took from it; usually 0.
 
 *Residual.* Rounding errors, below 1e-9 of the largest part; up to 1e-6 where sensors are copies or sums of one another.
 
@@ -45,8 +45,8 @@ Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
-# Of the sum, relative to its largest part. Weights are solved for apart from the value; usually both agree to 1e-12,
-# and to 1e-7 where sensors are copies or sums of one another.
+# Error of the sum, relative to its largest part. Weights are solved for apart from the value; usually both agree to
+# 1e-12, and to 1e-7 where sensors are copies or sums of one another.
 _TOLERANCE = 1e-6
 LEVEL, EXPECTED, RELATION, CARRIED, LINE = "level", "expected level", "relation", "last value", "interpolation"
 
@@ -55,12 +55,12 @@ LEVEL, EXPECTED, RELATION, CARRIED, LINE = "level", "expected level", "relation"
 class Explanation:
     """The parts of one filled value, in the unit of its sensor.
 
-    value: as `ClosedForm.fill` returns it.
+    value: result of `ClosedForm.fill`.
     base: the part that no single reading carries.
-    basis: how the base came about: LEVEL, EXPECTED, RELATION, CARRIED or LINE.
+    basis: origin of the base: LEVEL, EXPECTED, RELATION, CARRIED or LINE.
     contributions: float64 [C, T], 0 where not observed.
-    bounded: what the bounds changed.
-    deviation: calibrated, as `fill` returns it.
+    bounded: change made by the bounds.
+    deviation: calibrated deviation, as `fill` returns it.
     """
 
     value: float
@@ -72,7 +72,7 @@ class Explanation:
 
     @property
     def residual(self) -> float:
-        """The value less its parts: rounding errors."""
+        """The value less the sum of its parts: rounding errors."""
         return self.value - self.base - self.bounded - float(self.contributions.sum())
 
 
@@ -85,20 +85,20 @@ def explain(
     step: int,
     newest: int | None = None,
 ) -> Explanation | None:
-    """Explain the value of a cell; None where the form declines to fill it.
+    """Explain the value of a cell; None if the form declines to fill it.
 
     Args:
         form: the closed form.
         values: float64 [C, T], sensor units; ignored where not observed.
         observed: bool [C, T].
         end_ms: start of the window's newest step.
-        sensor: place of the cell's sensor.
-        step: place of the cell's step, 0..T - 1.
-        newest: number of newest steps that are filled together, the cell's among them; all by default.
+        sensor: index of the cell's sensor.
+        step: index of the cell's step, 0..T - 1.
+        newest: number of newest steps that are filled together, including the cell's; all by default.
 
     Raises:
-        WindowShapeError: the window has another shape than the form's, or the cell is not in those steps, or is
-            observed.
+        WindowShapeError: the window has another shape than the form's, or the cell is observed or not in the newest
+            steps.
         ModelError: the parts differ from the value by more than rounding errors.
     """
     expected = (len(form.sensors), form.steps)
@@ -128,7 +128,7 @@ def explain(
 class _Window:
     """A window [C, T] before and after the relations.
 
-    unconfirmed: bool [C, T], cells that follow from relations that no step confirms; their origins are `likely`.
+    unconfirmed: bool [C, T], cells that follow from relations without a confirming step; `likely` has their origins.
     """
 
     values: Doubles
@@ -186,7 +186,7 @@ def _from_neighbours(form: ClosedForm, window: _Window, sensor: int, step: int) 
     way = (step - places[0]) / (places[1] - places[0])
     shares = np.array([1.0 - way, way])
     base = 0.0
-    if kind is Kind.ANGLE:  # turns, so that the parts have the angle as their sum
+    if kind is Kind.ANGLE:  # add whole turns, so that the parts sum to the angle
         angle = simple_value([Kind.ANGLE], row[None], window.complete[[sensor]])[0, step]
         base = float(angle - shares @ row[places])
     return _of_readings(window, sensor, places, shares, LINE, base)
@@ -202,7 +202,7 @@ def _has_simple_value(form: ClosedForm, window: _Window, sensor: int, step: int,
 def _of_readings(
     window: _Window, sensor: int, places: list[int], shares: Doubles, basis: str, base: float = 0.0
 ) -> _Parts:
-    """The parts of a mean of a sensor's known cells, which may follow from readings of others."""
+    """The parts of a mean of a sensor's known cells, which may follow from other sensors' readings."""
     contributions = np.zeros(window.values.shape)
     for place, share in zip(places, shares, strict=True):
         if window.observed[sensor, place]:
@@ -263,14 +263,14 @@ def _of_variant(
     """The parts [C, L] of a variant's answer.
 
     Args:
-        variant: of the form.
-        values: float64 [1, C, L], with the cells that follow from relations or from a neighbour.
-        seen: bool [1, C, L], which cells of these are known.
-        observed: bool [C, L], which of these are readings.
-        origins: of the cells that follow from relations.
-        bins: int64 [1, L], or None.
-        sensor: of the cell.
-        step: of the cell.
+        variant: variant of the form.
+        values: float64 [1, C, L], including cells that follow from relations or from a neighbour.
+        seen: bool [1, C, L], known cells: readings, and cells that follow from relations or from a neighbour.
+        observed: bool [C, L], readings only.
+        origins: origins of the cells that follow from relations.
+        bins: int64 [1, L], phases of the steps; None without a profile.
+        sensor: index of the cell's sensor.
+        step: index of the cell's step.
         newest: number of newest steps that the variant fills.
     """
     moved, scales = variant.transform.forward(values, seen, bins)
@@ -280,7 +280,7 @@ def _of_variant(
     own = u.sum(axis=1) / np.maximum(count, 1)
     level = variant.levels.complete(own[None], known[None])[0][0]
     weights = variant.weights(known_cells, sensor, step, newest)
-    # The derivative by a cell: its weight, less the part that its sensor's level takes off, and the answer's own level.
+    # The derivative by a cell: its weight, less the share of its sensor's level, plus the answer's own level.
     by_level = -weights.sum(axis=1)
     if known[sensor]:
         by_level[sensor] += 1.0
@@ -307,7 +307,7 @@ def _of_variant(
             if before > 0:
                 distance = np.log(values[0, c, t] / before) / scale[c]
                 per_unit = distance / moved_by if moved_by else 1.0 / (before * scale[c])
-            else:  # no window has that value, so the cell keeps its own level, and its sources share the distance
+            else:  # no window has this value: the cell keeps its own level, and its sources share the distance
                 differences, per_unit = np.abs(shares) / np.abs(shares).sum(), u[c, t] - own[c]
         else:
             per_unit = 1.0 / scale[c]

@@ -2,14 +2,14 @@
 
 The rows are cut in time, for all groups at once: training, a gap of one window, validation. Statistics, moments and
 profile come from the training rows; shrinkage, ridge, weights, kinds and calibration from the validation windows, whose
-cells are hidden as a stream's are. Then the moments and levels are extended by all other windows, so that the newest
-rows count too.
+cells are hidden like the holes of a stream. Then the moments and levels are extended by all other windows, so that the
+newest rows count too.
 
-A caller can state which rows are for training instead. Validation windows then follow without a gap, their older half
-may lie in the training rows, and cells are hidden in the other rows alone; nothing is extended in the end.
+A caller can state the training rows instead. Validation windows then follow without a gap, their older half may lie in
+the training rows, and cells are hidden in the other rows only; nothing is extended in the end.
 
-With fewer than four windows of rows there is no room for a validation: defaults are used then, which the report shows
-by its empty errors.
+Fewer than four windows of rows leave no room for a validation: the fit then uses defaults, and the `errors` of its
+report are empty.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from glaim_stream.form.unlike_sensors import gain, other_weight
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-_LEAST_WINDOWS = 2  # of rows, for a fit
+_LEAST_WINDOWS = 2  # a fit needs the rows of as many windows
 _WITH_VALIDATION = 4
 _VALIDATION_SHARE = 0.2
-_NINETY = 1.6449  # deviations to each side that a normal distribution's 90 % band has
+_NINETY = 1.6449  # half-width of a normal distribution's 90 % band, in deviations
 _WITHOUT_VALIDATION = 1.5  # calibration: an unchecked band had better be too wide
 
 
@@ -63,13 +63,13 @@ class Fitted:
 
 
 def rows_needed(steps: int) -> int:
-    """Return the number of rows that a fit needs for windows of that many steps."""
+    """Return the number of rows that a fit needs for windows of this many steps."""
     return _LEAST_WINDOWS * steps
 
 
 @contextmanager
 def refused_if_unsolvable() -> Iterator[None]:
-    """Raise ModelError where values are too far apart for the arithmetic, such as 1 and 1e40."""
+    """Raise ModelError if values are too far apart for the arithmetic, such as 1 and 1e40."""
     try:
         yield
     except np.linalg.LinAlgError as error:
@@ -99,19 +99,18 @@ def fit(
         start_ms: time of the first of the N steps.
         step_ms: distance of two steps.
         sensors: ids of the C sensors.
-        steps: T, of a window.
-        timezone: zone of the habits that a profile of the day describes.
-        training_rows: the first rows, from which alone statistics and moments come; the others only choose constants.
+        steps: T, steps of a window.
+        timezone: zone in which the profile of the day is measured.
+        training_rows: number of first rows from which statistics and moments come; the others only choose constants.
             By default the rows are cut here, and all of them count in the end.
-        only_numbers: fill every sensor by the Gaussian, also one whose values look like states, angles or a meter, or
-            that the last value fills better, and steps without any reading. This is for errors that are squared
-            differences of numbers.
+        only_numbers: fill every sensor and step by the Gaussian: also sensors whose values look like states, angles
+            or a meter, sensors that the last value fills better, and steps without any reading. This suits errors
+            that are squared differences of numbers.
         only_plain: try no variant but the plain one.
-        directions: bool [C], sensors that are known as directions in degrees, whatever their values look like; None:
-            only the values tell.
+        directions: bool [C], sensors that are known to be directions in degrees; None: the values decide.
 
     Raises:
-        ModelError: there are too few rows, or none with a reading, or they are too far apart for the arithmetic.
+        ModelError: there are too few rows, no readings, or values too far apart for the arithmetic.
     """
     with np.errstate(invalid="ignore"):
         observed = observed & (np.abs(values) < LARGEST)  # False for NaN too
@@ -129,8 +128,8 @@ def fit(
     training = series.rows(0, cut)
     kinds = (Kind.NUMBER,) * len(sensors)
     if not only_numbers:
-        # A valve that is first switched in the rows of the validation is one; where these are another part, they stay
-        # unseen.
+        # A valve that is first switched in the validation rows still counts as one. Rows beyond stated training rows
+        # stay unseen.
         shown = series if training_rows is None else training
         found = [kind_of(shown.values[:, place], shown.observed[:, place]) for place in range(len(sensors))]
         kinds = tuple(with_directions(found, directions) or ())
@@ -160,7 +159,7 @@ def fit(
         candidates[PLAIN].add(windows)
         weights = {PLAIN: 1.0} if validation is None else _chosen(candidates, windows, validation, span)
         form = _form(candidates, weights, windows, training, sensors, steps, kinds)
-        # The validation may have the first readings of a sensor, and chooses its kind too.
+        # The validation may have the first readings of a sensor; it then chooses the kind too.
         form = choose_levels(dataclasses.replace(form, declines_unseen=False), validation)
         if validation is None:
             return _Attempt(candidates, weights, form, None, {})
@@ -222,7 +221,7 @@ def fit(
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A form with what it was chosen from, and its answers to the validation."""
+    """A form with its candidates and its answers to the validation."""
 
     candidates: dict[str, Candidate]
     weights: dict[str, float]
@@ -272,9 +271,9 @@ def _validation(
 
 
 def _chosen(candidates: dict[str, Candidate], windows: Windows, validation: Validation, span: int) -> dict[str, float]:
-    """Choose the constants of the variants, those of the plain one first, and the weights.
+    """Choose the constants of the variants, starting with the plain one, and the weights.
 
-    The plain one also decides whether all variants take their moments from windows at equal deviations.
+    The plain variant also decides whether all variants take their moments from windows at equal deviations.
     """
     large = windows.values.shape[1] * span > CONSTANTS.large_cells
     most = CONSTANTS.search_windows // (4 if large else 1)
@@ -298,7 +297,7 @@ def _chosen(candidates: dict[str, Candidate], windows: Windows, validation: Vali
     }
     weights = choose_weights(errors, PLAIN, validation)
     if all(candidates[name].transform.logarithm.any() for name in weights):
-        weights = {PLAIN: 0.0} | weights  # bounds the logarithms, and fills the windows that they do not suit
+        weights = {PLAIN: 0.0} | weights  # the plain one bounds the logarithms and fills windows that do not suit them
     return dict(sorted(weights.items(), key=lambda each: (candidates[each[0]].transform.logarithm.any(), -each[1])))
 
 
@@ -343,8 +342,8 @@ def _form(
 def _corrected(form: ClosedForm, found: Mapping[str, Check], validation: Validation, *, carry: bool) -> ClosedForm:
     """Carry the sensors that the last value fills better if `carry`, and calibrate the deviations of the others.
 
-    A sensor that was constant in training has no deviation that could be calibrated. Where it has moved since, its
-    errors would make the bands of all the others a million times as wide.
+    A sensor that was constant in training has no deviation to calibrate. If it has moved since, its errors would make
+    the bands of all the others a million times as wide.
     """
     sensor = np.concatenate([each.sensor for each in found.values()])
     error, last, line = (

@@ -1,20 +1,20 @@
-"""The closed form: fitted variants, their weights, and what keeps their answers sound.
+"""The closed form: fitted variants, their weights, and the bounds of their answers.
 
-A window goes through these steps: cells that follow exactly from other sensors; the weighted variants; bounds; sensors
-that are carried; steps without any reading; silent sensors that probably follow from others. Where C * T is large (see
-`tiles`), a window is cut into shorter ones that overlap.
+A window goes through these steps: cells that follow exactly from other sensors; the weighted variants; bounds; carried
+sensors; steps without any reading; silent sensors that probably follow from others. If C * T is large (see `tiles`), a
+window is cut into shorter ones that overlap.
 
 Bounds: a filled value leaves the range of its sensor's observed cells by at most the trained range of a window, and a
 silent sensor's value leaves the range of the training by at most that range. A sensor that the training never saw is
-declined. An answer by logarithms leaves the plain one by at most four of its deviations, unless it is in the range of
-the sensor's observed cells (`log_room`).
+declined. An answer by logarithms leaves the plain one by at most four deviations of the plain one, unless it is in the
+range of the sensor's observed cells (`log_room`).
 
 A window with q missing cells costs O(q C T) for the right-hand side and O(q^3) to solve. With one variant and T = 96,
 one core of an Intel Xeon (2026-11-28) fills 28,000 windows/s at C = 8 with 2 % missing, 16,000 with 5 % and 1,300 with
 30 %; at C = 21 it fills 7,700, 3,800 and 155. A fit on 12,000 windows takes 5 s at C = 8 (`benchmarks/gaussian.py`).
-Each further variant costs the same again, but for a first one without weight: that is computed where a window does not
-suit the logarithm, or its answer leaves its room. Where few steps are asked for, a window needs one factor of Cholesky
-instead of a solution, and the newest ones mostly follow from the recent half of the window (`recency`).
+Each further variant costs the same again. A first variant without weight costs less: it is computed only if a window
+does not suit the logarithm, or its answer leaves its room. If few steps are asked for, a window needs one factor of
+Cholesky instead of a solution, and the newest ones mostly follow from the recent half of the window (`recency`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
 _ROWS_AT_A_TIME = 128  # windows; more of them leave the processor's cache, fewer share less work
-LARGEST = 1e100  # of a value that counts; squares of larger ones are infinite
+LARGEST = 1e100  # bound of values that count; squares of larger ones are infinite
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,13 @@ class Filled:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Windows as the variants get them, and what is needed of them.
+    """Windows as the variants get them, and the steps to fill.
 
     values, observed: [n, C, L].
-    bins: int64 [n, L], of the phase; None without one.
+    bins: int64 [n, L], phases of the steps; None without a profile.
     newest: number of newest steps to fill.
-    asked: bool [newest], those of them that are needed; None: all.
-    with_deviation: whether deviations are needed.
+    asked: bool [newest], newest steps that are needed; None: all.
+    with_deviation: True if deviations are needed.
     """
 
     values: Doubles
@@ -88,7 +88,7 @@ class _Part:
     with_deviation: bool
 
     def by(self, variant: Variant, rows: Bools | None = None) -> tuple[Doubles, Doubles]:
-        """The variant's answers to all windows, or to the chosen ones alone and 0 for others."""
+        """The variant's answers to all windows, or to the chosen ones with 0 for others."""
         if rows is None or rows.all():
             return variant.fill(
                 self.values, self.observed, self.bins, self.newest,
@@ -107,20 +107,20 @@ class ClosedForm:
     """A fitted closed form for the windows of one model.
 
     sensors: ids, in the order of the windows.
-    steps: T, of a window.
+    steps: T, steps of a window.
     span: L <= T, steps of the windows that the variants cover.
-    weights: of the variants; not negative, with the sum 1.
+    weights: weights of the variants; not negative, with the sum 1.
     calibration: factor of the deviations.
     lowest, highest: float64 [C], range of the training values.
     swing: float64 [C], the widest range of a training window.
-    carried_deviation: float64 [C], of a carried value.
+    carried_deviation: float64 [C], deviation of a carried value.
     until_ms: end of the newest row of the fit; None if it is unknown.
-    carried_levels: whether a sensor that is silent in a part of a window takes its last value before it as its level
-        there, instead of what the levels of the others say.
-    dark_steps: which steps without any reading get the last value or the line, where few newest steps are filled;
-        None: none of them.
-    declines_unseen: whether sensors without a reading in the training are declined: their scale is a placeholder, so
-        their bands would mean nothing. Not stored. A fit asks for their answers, to choose their kinds.
+    carried_levels: True if a sensor that is silent in a part of a window takes its last value before that part as its
+        level there; False: the level follows from the levels of the others.
+    dark_steps: steps without any reading that get the last value or the line if few newest steps are filled; None:
+        there are none.
+    declines_unseen: True declines sensors without a reading in the training: their scale is a placeholder, so their
+        bands would mean nothing. Not stored. A fit asks for their answers, to choose their kinds.
     """
 
     sensors: tuple[str, ...]
@@ -146,7 +146,7 @@ class ClosedForm:
     def unseen(self) -> Bools:
         """The sensors [C] without a reading in the training windows."""
         never = np.all([each.levels.own < 0 for each in self.variants], axis=0)
-        # One whose line broke in all of these windows, as wind from the north, has no level either, but was read.
+        # A sensor whose line broke in all of these windows (wind from the north) has no level either, but was read.
         broken = are(self.kinds, Kind.METER, Kind.ANGLE) & (self.highest > self.lowest)
         return np.asarray(never & ~broken, np.bool_)
 
@@ -156,10 +156,10 @@ class ClosedForm:
         return artefact.digest_of(packing.pack(self))
 
     def with_directions(self, directions: Bools | None) -> ClosedForm:
-        """Return the same form, which fills these sensors as directions in degrees; its digest stays that of its file.
+        """Return a form that fills these sensors as directions in degrees; its digest stays that of its file.
 
         Args:
-            directions: bool [C], those that a catalogue declares; None: there are none.
+            directions: bool [C], sensors that a catalogue declares as directions; None: there are none.
         """
         kinds = with_directions(self.kinds, directions)
         if kinds is None or tuple(kinds) == self.kinds:
@@ -181,7 +181,7 @@ class ClosedForm:
         """Read `gaussian.npz` from a folder.
 
         Raises:
-            ModelError: the file is absent, damaged, or another kind of file.
+            ModelError: the file is absent, damaged, or of another kind.
         """
         return cls(**packing.unpack(artefact.read(folder)))
 
@@ -190,17 +190,17 @@ class ClosedForm:
         """Make a closed form from the content of `gaussian.npz`.
 
         Args:
-            content: of the file.
-            name: of the file, for messages.
+            content: bytes of the file.
+            name: file name, for messages.
 
         Raises:
-            ModelError: it is damaged, or another kind of file.
+            ModelError: the file is damaged, or of another kind.
         """
         return cls.from_arrays(artefact.from_bytes(content, name))
 
     @classmethod
     def from_arrays(cls, arrays: artefact.Arrays) -> Self:
-        """Make a closed form from the arrays of `gaussian.npz`; others beside them are ignored.
+        """Make a closed form from the arrays of `gaussian.npz`; other arrays are ignored.
 
         Raises:
             ModelError: arrays are missing, or do not fit one another.
@@ -224,11 +224,11 @@ class ClosedForm:
             observed: bool [n, C, T].
             end_ms: int64 [n], start of each window's newest step.
             newest: number of newest steps that are needed, all by default. Windows without a hole there cost nothing.
-            asked: bool [newest], those of them whose answers are needed, all by default. Fewer cost less.
-            with_deviation: False returns NaN as deviations of holes, which costs less where no variant has logarithms.
+            asked: bool [newest], newest steps whose answers are needed, all by default. Fewer cost less.
+            with_deviation: False returns NaN as deviations of holes, which costs less if no variant has logarithms.
 
         Raises:
-            WindowShapeError: the windows have other sensors or steps than the form, or `newest` is out of range or
+            WindowShapeError: the windows have other sensors or steps than the form, `newest` is out of range, or
                 `asked` has another length.
         """
         expected = (len(values), len(self.sensors), self.steps)
@@ -293,7 +293,7 @@ class ClosedForm:
                 continue
             of_part = None if bins is None else bins[:, cut]
             found = self._mixed(_Part(part, seen, of_part, tile.newest, of_tile, with_deviation))
-            if level is not None and tile.first == tile.start:  # a neighbour's place is as uncertain as the next one
+            if level is not None and tile.first == tile.start:  # a neighbour's step is as uncertain as the next one
                 added = seen[:, :, 0] & ~complete[:, :, tile.start]
                 found[1][:, :, 0] = np.where(added, found[1][:, :, 1], found[1][:, :, 0])
             out = slice(tile.first - kept.start, tile.last - kept.start)
@@ -302,12 +302,12 @@ class ClosedForm:
         unbounded, mean = mean, np.clip(mean, *self.bounds(values, complete))
         deviation *= self.calibration
         moved = unbounded - mean
-        if moved.any():  # an answer beyond what was seen is at least that uncertain
+        if moved.any():  # an answer is at least as uncertain as it was moved
             deviation = np.hypot(deviation, moved)
         trained = self.highest - self.lowest
         related.widen(deviation, trained, self.carried_deviation)
         exact = complete[:, :, kept]
-        if len(self.relations.constants):  # `fill` keeps observed cells, so only what relations fill matters here
+        if len(self.relations.constants):  # `fill` keeps observed cells, so only cells that relations fill matter here
             np.copyto(mean, values[:, :, kept], where=exact)
             np.copyto(deviation, 0.0, where=exact)
         carried = carries(self.kinds, values, complete)
@@ -326,14 +326,14 @@ class ClosedForm:
         return mean, deviation, without
 
     def unmixable(self, values: Doubles, observed: Bools) -> Bools | None:
-        """Return which sensors of which windows [n, C] have values between which a mean means nothing; None: none."""
+        """Return the sensors of windows, bool [n, C], between whose values a mean means nothing; None: none."""
         if all(kind in (Kind.NUMBER, Kind.CARRIED) for kind in self.kinds):
             return None
         return unmixable(self.kinds, values, observed)
 
     @property
     def directions(self) -> Bools | None:
-        """The sensors [C] whose values are directions in degrees; None: none."""
+        """The sensors [C] whose values are directions in degrees; None: there are none."""
         found = are(self.kinds, Kind.ANGLE)
         return found if found.any() else None
 
@@ -344,7 +344,7 @@ class ClosedForm:
         return carried_value(values, complete)
 
     def part(self, values: Doubles, complete: Bools, neighbours: Doubles | None, cut: slice) -> tuple[Doubles, Bools]:
-        """Return the steps `cut` of windows and of their observed cells, as the variants get them."""
+        """Return the values and the observed cells of windows at the steps `cut`, as the variants get them."""
         part, seen = values[:, :, cut], complete[:, :, cut]
         if neighbours is not None:
             part, seen = _with_neighbour(part, seen, neighbours[:, :, cut])
@@ -353,12 +353,12 @@ class ClosedForm:
     def _mixed(self, part: _Part) -> tuple[Doubles, Doubles, Bools]:
         """The weighted mean of the variants; the first variant takes the place of those that do not suit a window.
 
-        Where it has no weight, it is computed for the windows alone that need it.
+        If it has no weight, it is computed only for the windows that need it.
         """
         first, *others = self.variants
-        if any(each.transform.logarithm.any() for each in others):  # bounded by deviations
+        if any(each.transform.logarithm.any() for each in others):  # the bounds need deviations
             part = replace(part, with_deviation=True)
-        if not others:  # its weight is 1
+        if not others:  # the weight of the first is 1
             return *part.by(first), np.zeros(len(part.values), np.bool_)
         hole = ~part.observed[:, :, self.span - part.newest :]
         if part.asked is not None:
@@ -391,7 +391,7 @@ class ClosedForm:
         return LogRoom.of(values, observed, self.variants[0].least_deviation(values, observed, newest))
 
     def bounds(self, values: Doubles, observed: Bools) -> tuple[Doubles, Doubles]:
-        """Return bounds [n, C, 1] around each sensor's observed cells, or around the training's where there is none."""
+        """Return bounds [n, C, 1] around each sensor's observed cells, or around the training's if it has none."""
         unknown = np.flatnonzero(~observed)  # random masks cost five times as much
         known = values.copy()
         known.ravel()[unknown] = np.inf

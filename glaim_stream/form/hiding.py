@@ -9,19 +9,19 @@ Bools = NDArray[np.bool_]
 
 CASES = ("newest_one", "newest_all", "blocks", "random")
 _SEED = 20_251
-_LONGEST_TAIL = 8  # steps, of one sensor; half of them for all
+_LONGEST_TAIL = 8  # steps hidden from one sensor; half as many for all sensors
 _LONGEST_BLOCK = 24
-_BLOCK_SHARE = 0.3  # of each sensor's cells, at most
+_BLOCK_SHARE = 0.3  # largest share of a sensor's cells
 _RANDOM_SHARES = (0.05, 0.4)
 
 
 def hidden_cells(case: str, observed: Bools) -> Bools:
-    """Return which observed cells of windows [n, C, T] a case hides.
+    """Return the observed cells of windows [n, C, T] that a case hides.
 
     newest_one  the newest 1 to 8 steps of one sensor
     newest_all  the newest 1 to 4 steps of all sensors
-    blocks      of each sensor, blocks of 1 to 24 steps, a share of at most 30 %
-    random      single cells, of each window a share between 5 and 40 %
+    blocks      blocks of 1 to 24 steps, at most 30 % of each sensor's cells
+    random      single cells, between 5 and 40 % of each window's cells
     """
     rng = np.random.default_rng([_SEED, CASES.index(case)])
     count, sensors, steps = observed.shape

@@ -38,7 +38,7 @@ def inverse(matrices: Doubles) -> Doubles:
 def solved_with_diagonal(first: Doubles, across: Doubles, rest: Doubles, right: Doubles) -> tuple[Doubles, Doubles]:
     """Return inverse(M) times vectors and the diagonal of inverse(M), for M = [[first, across], [across', rest]].
 
-    This leaves out the blocks of the inverse that neither needs.
+    Blocks of the inverse that neither result needs are not computed.
 
     Args:
         first: float64 [n, h, h].
@@ -66,7 +66,7 @@ def solved_with_diagonal(first: Doubles, across: Doubles, rest: Doubles, right: 
 def inverse_of_covariance(covariance: Doubles) -> Doubles:
     """Return the inverse [D, D] of one symmetric positive definite matrix, itself symmetric to the bit.
 
-    With the factor L of Cholesky it is inverse(L)' inverse(L). For D = 2016 this takes 0.6 s on a busy core, where a
+    With the factor L of Cholesky the inverse is inverse(L)' inverse(L). For D = 2016 this takes 0.6 s on a busy core; a
     factor and `np.linalg.inv` take 1.1 s. The halves of `inverse` lose all digits of a covariance with free levels.
 
     Raises:

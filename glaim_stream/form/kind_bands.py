@@ -1,4 +1,4 @@
-"""Intervals of filled values whose sensor's kind allows some values only."""
+"""Intervals of filled values of sensors whose kind restricts the values."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def by_kind(
     lowest: Doubles,
     highest: Doubles,
 ) -> tuple[Doubles, Doubles]:
-    """Return the intervals [...] of filled values, widened to what the kinds of their sensors allow.
+    """Return the intervals [...] of filled values, widened as the kinds of their sensors require.
 
     A valve is open or closed, so the interval of a state that reaches more than half of the way to the highest or
     lowest state ends there. 350 to 10 lies around north, but no two numbers in order say so, and an interval that ends
     at 0 or 360 would not hold the other side: one that reaches an end of the circle holds every direction.
 
     Args:
-        lower: [...], NaN without an interval.
-        upper: [...].
-        value: [...], that they lie around.
-        kinds: of the C sensors.
-        sensor: [...], which of the C sensors each is of; an array that is broadcast to the others.
-        lowest: [...], that the values can have; infinite where that is not known.
-        highest: [...].
+        lower: [...], lower bounds; NaN without an interval.
+        upper: [...], upper bounds.
+        value: [...], filled values between the bounds.
+        kinds: kinds of the C sensors.
+        sensor: [...], index of each value's sensor; broadcast to the other arrays.
+        lowest: [...], lowest possible values; infinite if unknown.
+        highest: [...], highest possible values; infinite if unknown.
     """
     state, direction = (are(kinds, kind)[sensor] for kind in (Kind.STATE, Kind.ANGLE))
     with np.errstate(invalid="ignore"):
@@ -46,5 +46,5 @@ def by_kind(
     end = direction & ((lower <= least) | (upper >= most))
     lower = np.where(down, lowest, np.where(end, least, lower))
     upper = np.where(up, highest, np.where(end, most, upper))
-    # A direction whose readings came to lie outside the circle is filled by such a value.
+    # A direction with readings outside the circle may be filled by a value outside it.
     return np.minimum(lower, value), np.maximum(upper, value)

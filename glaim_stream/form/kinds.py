@@ -1,4 +1,4 @@
-"""Sensors whose values no straight line connects, recognised by their values.
+"""Kinds of sensors, recognised by their values: most kinds cannot be interpolated along a straight line.
 
     number  filled by the closed form
     state   a few distinct values, such as a valve's: a fill between two of them means nothing
@@ -6,10 +6,10 @@
     meter   rises only, and may start again: no line leads across a reset
     carried the closed form is worse than the last value on validation windows, as with rain that is mostly 0
 
-Holes of states get the last value before them (or the first one after), those of angles a direction on the shorter arc
-between two readings. Those of carried sensors are on the line between two readings, which on Beijing's rain has two
-thirds of the last value's squared error, and so are those of a meter in windows with a reset; across the reset itself
-they get the last value. Where no reading follows, all get the last one. States and angles without an observed cell in
+Holes of states get the last value before them (or the first one after), and holes of angles a direction on the shorter
+arc between two readings. Holes of carried sensors get the line between two readings, which on Beijing's rain has two
+thirds of the last value's squared error. So do holes of a meter in windows with a reset; across the reset itself they
+get the last value. Holes without a later reading all get the last one. States and angles without an observed cell in
 the window are declined.
 """
 
@@ -31,15 +31,15 @@ Bools = NDArray[np.bool_]
 _MOST_STATES = 5
 _READINGS_PER_STATE = 20
 _LEAST_READINGS = 40
-_FEW_READINGS = 100  # with fewer, a direction must have run through its ends more than twice
-_LEAST_SPREAD = 0.1  # of the readings below north, in that of those above
-_LEAST_IN_A_QUARTER = 0.01  # of a direction's readings, in each quarter but the one around -180 and 180
-_MANY_TURNS = 0.1  # of its steps go through -180 and 180
-_RESET = 0.5  # of a meter's range; a smaller fall is noise
+_FEW_READINGS = 100  # with fewer readings, a direction must have run through its ends more than twice
+_LEAST_SPREAD = 0.1  # least spread of the readings below north, as a share of the spread above
+_LEAST_IN_A_QUARTER = 0.01  # least share of a direction's readings in each quarter but the one around -180 and 180
+_MANY_TURNS = 0.1  # share of the steps through -180 and 180 that counts as many
+_RESET = 0.5  # share of a meter's range; a smaller fall is noise
 
 
 class Kind(StrEnum):
-    """How a sensor's holes are filled."""
+    """Kind of a sensor, which decides how its holes are filled."""
 
     NUMBER = "number"
     STATE = "state"
@@ -49,12 +49,12 @@ class Kind(StrEnum):
 
 
 def are(kinds: Sequence[Kind | None], *wanted: Kind | None) -> Bools:
-    """Return which sensors are of the wanted kinds, bool [C]; None: of no known one."""
+    """Return the sensors of the wanted kinds, bool [C]; the kind None means unknown."""
     return np.array([kind in wanted for kind in kinds], np.bool_)
 
 
 def with_directions(kinds: Sequence[Kind] | None, directions: Bools | None) -> Sequence[Kind] | None:
-    """The kinds of sensors of which some are declared as directions, bool [C]; None: all are numbers, or none is."""
+    """The kinds of sensors, with declared directions [C] as angles; None: all are numbers, or none is declared."""
     if directions is None:
         return kinds
     known = [Kind.NUMBER] * len(directions) if kinds is None else kinds
@@ -87,10 +87,10 @@ def kind_of(values: Doubles, observed: Bools) -> Kind:
 
 
 def _turns(values: Doubles, observed: Bools, least: int) -> bool:
-    """Whether a sensor of 0 to 360 or -180 to 180 runs through the ends at least so often, as a direction does.
+    """Whether a sensor of 0 to 360 or -180 to 180 runs through the ends at least `least` times, as a direction does.
 
-    It does so by the shorter way, and from many readings on one side to many on the other. A power that is switched
-    between 0 and about 300 has much the same reading on the low side of all its jumps.
+    A direction takes the shorter way, and has many different readings on both sides. A power that is switched between
+    0 and about 300 has much the same reading on the low side of all its jumps.
     """
     before, after = _pairs(values, observed)
     jumps = np.abs(after - before) > 180.0
@@ -105,9 +105,9 @@ def _turns(values: Doubles, observed: Bools, least: int) -> bool:
 def _goes_round(distinct: Doubles, changes: Doubles, seen: Doubles) -> bool:
     """Whether a sensor goes around the circle from -180 to 180, and does not jump between opposite numbers.
 
-    A battery's power and a torque do so when they are reversed. The readings of a direction leave no gap between both
-    ends that is wider than its sectors, and its steps through the ends are no longer than others by the shorter way.
-    They are many, as those of wind around 180, or its readings are in every quarter.
+    A battery's power and a torque jump like that when they are reversed. The readings of a direction leave no gap
+    between both ends that is wider than its sectors. Its steps through the ends are no longer than others by the
+    shorter way. They are many, like those of wind around 180, or its readings are in every quarter.
     """
     least, most = distinct[0], distinct[-1]
     sector = np.diff(distinct).min()
@@ -122,26 +122,26 @@ def _goes_round(distinct: Doubles, changes: Doubles, seen: Doubles) -> bool:
 
 
 def carries(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
-    """Return which sensors of which windows [n, C] are filled with `simple_value`."""
+    """Return the sensors of windows that are filled with `simple_value`, bool [n, C]."""
     return are(kinds, Kind.CARRIED) | unmixable(kinds, values, observed)
 
 
 def unmixable(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
-    """Return which sensors of which windows [n, C] have values between which a mean means nothing."""
+    """Return the sensors of windows between whose values a mean means nothing, bool [n, C]."""
     return are(kinds, Kind.STATE, Kind.ANGLE) | _broken(kinds, values, observed)
 
 
 def continuous(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
     """Return the observed cells [n, C, T] without those of meters and angles whose line breaks within the window.
 
-    Neither moments nor other sensors' answers may use a fall of 99,999 that is none.
+    Neither moments nor other sensors' answers may use a reset of 99,999 as a fall.
     """
     broken = _broken(kinds, values, observed)
     return observed & ~broken[:, :, None] if broken.any() else observed
 
 
 def _broken(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
-    """Which meters have a reset in which windows, and which angles run through 360, [n, C]."""
+    """Meters with a reset in a window, and angles that run through 360 in it, bool [n, C]."""
     out = np.zeros(observed.shape[:2], np.bool_)
     for sensor, kind in enumerate(kinds):
         if kind in (Kind.METER, Kind.ANGLE):
@@ -153,10 +153,10 @@ def _broken(kinds: tuple[Kind, ...], values: Doubles, observed: Bools) -> Bools:
 
 
 def simple_value(kinds: Sequence[Kind | None], values: Doubles, observed: Bools) -> Doubles:
-    """Return what the readings before and after each cell say by the sensor's kind, values [..., C, T].
+    """Return values [..., C, T] that follow from the readings before and after each cell by the sensor's kind.
 
-    The last reading (or the first one after it) for a state, a place on the shorter arc for an angle, and one on the
-    line for others; for a meter the last reading where the next one is smaller. NaN without a reading.
+    A state gets the last reading (or the first one after it), an angle a point on the shorter arc, and others a point
+    on the line; a meter gets the last reading if the next one is smaller. NaN without a reading.
     """
     state, angle, meter = (are(kinds, kind) for kind in (Kind.STATE, Kind.ANGLE, Kind.METER))
     out = interpolation(values, observed, angle if angle.any() else None)
@@ -174,7 +174,7 @@ def differences(kinds: Sequence[Kind | None], filled: Doubles, truth: Doubles) -
 
 
 def resets(values: Doubles, observed: Bools) -> Bools:
-    """Return the cells [..., T] between two readings of which the later one is smaller: a meter was reset there."""
+    """Return the cells [..., T] between a reading and a smaller next one: a meter was reset there."""
     before, after = _neighbours(values, observed)
     return after < before  # at a reading, both are its value
 
@@ -186,7 +186,7 @@ def carried_value(values: Doubles, observed: Bools) -> Doubles:
 
 
 def _neighbours(values: Doubles, observed: Bools) -> tuple[Doubles, Doubles]:
-    """The readings before and after each cell [..., T], at a reading itself; NaN where there is none."""
+    """The readings before and after each cell [..., T]; a reading is its own neighbour; NaN where there is none."""
     return last_value(values, observed), last_value(values[..., ::-1], observed[..., ::-1])[..., ::-1]
 
 

@@ -1,13 +1,13 @@
-"""The long-run levels of sensors, for those that have no observed cell in a window.
+"""The long-run levels of sensors, used for sensors without an observed cell in a window.
 
-A sensor's level in a window is free as long as one of its cells is observed. A silent sensor gets its expectation
-given the levels of the other sensors, over the training windows of all groups. The others may be where nobody saw them
+A sensor's level in a window is free as long as one of its cells is observed. A silent sensor gets its expected level
+given the levels of the other sensors, over the training windows of all groups. The others may be at levels never seen
 together with it, as in a year that is higher than all before: then the expectation leaves the range of the levels that
 were seen, by as much as the range at most, and half of its distance to the range is a part of its deviation. With that
 share, 89 % of the 90 % bands hold for silent sensors of Illness, whose test part is higher than all of the training;
-with a quarter 83 % do, with all of it 94 %.
+with a quarter 83 % hold, with all of it 94 %.
 
-Where the groups' levels differ and the others do not show which one a window belongs to, the expectation says little.
+If the groups' levels differ and the others do not show which group a window belongs to, the expectation says little.
 The level is declined then: the long-run level of a group at 10 is no value for one at 10,000.
 """
 
@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-_RIDGE = 0.01  # in variances of a level; windows overlap, so there are fewer of them than it seems
-_MOST_AWAY = 0.125  # in windows: of the mean observed step from the middle
-_BEYOND = 0.5  # of the distance to the levels that were seen, as a deviation
-_MOST_DEVIATIONS = 2.0  # of a level around its expectation, in those of a group's levels around their mean
+_RIDGE = 0.01  # variances of a level; overlapping windows count for fewer than their number
+_MOST_AWAY = 0.125  # windows: largest distance of the mean observed step from the middle
+_BEYOND = 0.5  # share of the distance to the levels that were seen, as a deviation
+_MOST_DEVIATIONS = 2.0  # largest deviation of an expected level, in deviations of a group's levels around their mean
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Levels:
     highest: Doubles
 
     def complete(self, level: Doubles, known: Bools) -> tuple[Doubles, Doubles]:
-        """Return levels [n, C] and the variances of those that were not known; NaN where a level is declined.
+        """Return levels [n, C] and the variances of the unknown ones; NaN where a level is declined.
 
         Args:
             level: float64 [n, C]; ignored where not known.
@@ -80,7 +80,7 @@ class Levels:
         Args:
             level: float64 [C]; ignored where not known.
             known: bool [C].
-            sensor: one that is not known.
+            sensor: index of a sensor that is not known.
         """
         usable = self._usable(np.where(known, level, 0.0)[None], known[None])[0]
         slopes: Doubles = np.zeros(len(level))
@@ -98,7 +98,7 @@ class Levels:
         return self.lowest - span, self.highest + span
 
     def _usable(self, level: Doubles, known: Bools) -> Bools:
-        """Which known levels [n, C] are near those that were seen."""
+        """Known levels near those that were seen, bool [n, C]."""
         low, high = self._bounds
         usable: Bools = known & (level >= low) & (level <= high)
         return usable
@@ -122,8 +122,8 @@ def _of_all_windows(level: Doubles, known: Bools) -> tuple[Doubles, Doubles]:
     """Mean [C] and covariance [C, C] of levels [n, C] that are not all known.
 
     A sensor that was silent while the others moved elsewhere was seen with a part of their levels only, so moments of
-    what was seen understate how far it follows them. Each sensor is completed by its regression on those that are known
-    in more windows. This is the maximum likelihood where its windows are among theirs (Anderson 1957, Maximum
+    its known levels understate how far it follows them. Each sensor is completed by its regression on those that are
+    known in more windows. This is the maximum likelihood if its windows are among theirs (Anderson 1957, Maximum
     likelihood estimates for a multivariate normal distribution when some observations are missing).
     """
     complete, left = level.copy(), np.zeros(level.shape[1])
@@ -143,10 +143,10 @@ def _of_all_windows(level: Doubles, known: Bools) -> tuple[Doubles, Doubles]:
 
 
 def _of_whole_windows(observed: Bools) -> Bools:
-    """Which sensors' cells [n, C, T] say something of the whole window, [n, C]: their mean step is near its middle.
+    """Sensors whose cells [n, C, T] represent the whole window, bool [n, C]: their mean step is near its middle.
 
-    A sensor that begins in the middle of a window has the level of one half, and the others that of both: where they
-    moved meanwhile, such windows would say that it does not follow them. Sensors without a better window keep them.
+    A sensor that begins in the middle of a window has the level of one half, and the others that of both. If they
+    moved meanwhile, such windows suggest that it does not follow them. Sensors without a better window keep them.
     """
     steps = np.arange(observed.shape[2]) - (observed.shape[2] - 1) / 2
     near = np.abs(observed @ steps) <= _MOST_AWAY * observed.shape[2] * observed.sum(axis=2)
@@ -170,8 +170,8 @@ def levels_of(level: Doubles, observed: Bools, group: NDArray[np.int64]) -> Leve
     """Return the distribution of levels that were seen.
 
     Args:
-        level: float64 [n, C], of training windows; ignored where a sensor is silent.
-        observed: bool [n, C, T], their cells.
+        level: float64 [n, C], levels in training windows; ignored where a sensor is silent.
+        observed: bool [n, C, T], observed cells of these windows.
         group: int64 [n], the group of each window.
     """
     known = observed.sum(axis=2) > 0

@@ -1,12 +1,12 @@
-"""Floors and ceilings that a sensor's readings never cross, which its filled values must not cross either.
+"""Floors and ceilings that a sensor's readings never cross, so its filled values must not cross them either.
 
 A sensor without a negative reading has the floor 0, and one without a positive reading the ceiling 0: no concentration
-is negative. Where all readings are at hand, the least one is a floor too where the sensor returns to it again and
-again, as rain does to 0 and a closed valve to 4 mA, and the largest one is a ceiling likewise (100 % humidity). Of the
-readings that a model was trained on only the range is known. A direction has the ends of its circle.
+is negative. If all readings are at hand and a sensor returns to its least one again and again, as rain does to 0 and a
+closed valve to 4 mA, that reading is a floor too; a largest reading of this kind is a ceiling (100 % humidity). A model
+knows only the range of its training readings. A direction has the ends of its circle as limits.
 
-A limit gives way to readings: where one of the series or of the window that is filled has crossed it, as the first
-frost of a year does, it is that reading.
+A limit gives way to readings: if a reading of the series or of the filled window has crossed it, as the first frost of
+a year does, that reading becomes the limit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 _LEAST_VISITS = 3  # separate runs of cells at the limit
-_LEAST_SHARE = 0.005  # of the readings
+_LEAST_SHARE = 0.005  # least share of the readings at the limit
 
 
 @dataclass(frozen=True)
@@ -37,19 +37,19 @@ class Limits:
     def of_range(cls, least: Doubles, most: Doubles) -> Limits:
         """The limit 0 of sensors whose readings, from `least` to `most`, did not cross it, float64 [C].
 
-        Nothing is known of a sensor that always had the same value, or none.
+        A sensor that always had the same value, or none, has no limits.
         """
         known = most > least
         return cls(np.where(known & (least >= 0.0), 0.0, -np.inf), np.where(known & (most <= 0.0), 0.0, np.inf))
 
     def of_states(self, state: Bools, least: Doubles, most: Doubles) -> Limits:
-        """The same limits, but for sensors [C] that are states the range of their training, which holds all of them."""
+        """These limits, but states, bool [C], are limited to the range of their training, which has every state."""
         return Limits(np.where(state, least, self.lowest), np.where(state, most, self.highest))
 
     def of_circles(self, direction: Bools, least: Doubles, most: Doubles) -> Limits:
-        """The same limits, but for sensors [C] that are directions in degrees the ends of their circle.
+        """These limits, except that directions in degrees, bool [C], are limited to the ends of their circle.
 
-        It is the one from -180 to 180 for those whose readings, from `least` to `most`, are in it and go below 0.
+        The circle is -180 to 180 if the readings, from `least` to `most`, are in it and go below 0.
         """
         start = start_of(are_signed(least, most))
         return Limits(np.where(direction, start, self.lowest), np.where(direction, start + TURN, self.highest))
@@ -82,7 +82,7 @@ class Limits:
 def range_of(series: Sequence[Doubles], sensors: int) -> tuple[Doubles, Doubles]:
     """Return the least and the largest reading of each sensor, [C] each, in the readings [C, N] of all groups.
 
-    inf and -inf without a reading.
+    Sensors without a reading get inf and -inf.
     """
     whole = Limits(np.full(sensors, np.inf), np.full(sensors, -np.inf)).widened(series)
     return whole.lowest, whole.highest

@@ -1,12 +1,12 @@
-"""Bounds of an answer by logarithms: an exponential of what is extrapolated far away may be a huge value.
+"""Bounds of answers by logarithms: the exponential of a far extrapolation may be a huge value.
 
-An answer leaves the range of its sensor's observed cells in the window only as far as four deviations of the plain
-answer, which is made without logarithms, and its deviation is at most four of these.
+An answer leaves the range of its sensor's observed cells in the window by at most four deviations of the plain answer,
+which is made without logarithms, and its deviation is at most four of these.
 
-The plain answer costs as much as the other, and as a rule it changes nothing. It is not needed where an answer is in
-the observed range and its deviation is below four times the least that the plain one can be: what is left of the
-cell's variance when all other cells are known. That is its *room*. A wider one would change values, and gain little:
-with an infinite one, the plant's windows in the stream are filled at most 1.4 times as fast.
+The plain answer costs as much as the other, and usually changes nothing. It is not needed if an answer is in the
+observed range and its deviation is below four times the least that the plain deviation can be: the cell's deviation
+when all other cells are known. This is the answer's *room*. A wider room would change values, and gain little: with an
+infinite one, the plant's windows in the stream are filled at most 1.4 times as fast.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from numpy.typing import NDArray
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-_DEVIATIONS = 4.0  # of the plain answer
-_SURELY = 0.99  # of the least deviation, which has rounding errors
+_DEVIATIONS = 4.0  # largest distance from the plain answer, in its deviations
+_SURELY = 0.99  # share of the least deviation; the rest is for its rounding errors
 
 
 @dataclass(frozen=True, slots=True)
 class LogRoom:
     """The rooms of windows.
 
-    low, high: float64 [n, C, 1], of means; none where no cell of the sensor is observed.
-    widest: float64 [n, C, k], of deviations.
+    low, high: float64 [n, C, 1], bounds of means; empty range if no cell of the sensor is observed.
+    widest: float64 [n, C, k], largest deviations.
     """
 
     low: Doubles
@@ -43,7 +43,7 @@ class LogRoom:
         Args:
             values: float64 [n, C, L], sensor units.
             observed: bool [n, C, L].
-            least_deviation: float64 [n, C, k], of the plain answer.
+            least_deviation: float64 [n, C, k], least deviation of the plain answer.
         """
         low = np.where(observed, values, np.inf).min(axis=2, keepdims=True)
         high = np.where(observed, values, -np.inf).max(axis=2, keepdims=True)
@@ -54,7 +54,7 @@ class LogRoom:
         return type(self)(self.low[rows], self.high[rows], self.widest[rows])
 
     def left_by(self, mean: Doubles, deviation: Doubles) -> Bools:
-        """Return which answers [n, C, k] are not in their room."""
+        """Return the answers outside their room, bool [n, C, k]."""
         return (mean < self.low) | (mean > self.high) | (deviation > self.widest)
 
     def bounded(

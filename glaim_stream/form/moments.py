@@ -1,13 +1,13 @@
 """The covariance of the cells of a window, from windows with holes.
 
-Each sensor's mean over the window is taken off first; what is left of the level is free again later, by a large
-constant. Moments are pairwise: a pair of cells counts in the windows in which both were observed. Three regularisers:
+Each sensor's mean over the window is subtracted first; a large constant makes the level free again later. Moments are
+pairwise: a pair of cells counts in the windows in which both were observed. Three regularisers:
 
 - *Shrinkage* towards the average over lags: the covariance of two cells of sensors a and b then depends on their
   distance in steps alone (block Toeplitz). It has C * C * (2T - 1) numbers instead of D * D / 2.
 - *A ridge*, the share of a cell's variance that no other cell explains.
 - *A distance*, the share by which the covariances of different sensors are reduced. With hundreds of sensors and few
-  independent windows, much of what sensors seem to share is noise, while each one's own past is known well.
+  independent windows, much of the apparent covariance of sensors is noise, while each one's own past is known well.
 
 Pairwise moments need not be positive definite; negative eigenvalues are set to the ridge. Lags at which two sensors
 were never observed together (a sensor that reports once an hour) are interpolated between their neighbours. A sensor
@@ -23,30 +23,30 @@ from numpy.typing import NDArray
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-# Of a sensor's free level, in variances of its cells within a window. Larger ones leave an observed sensor's answers as
-# they are, and cost the precision matrix digits.
+# Variance of a sensor's free level, in variances of its cells within a window. Larger ones leave an observed sensor's
+# answers as they are, and cost the precision matrix digits.
 LEVEL_VARIANCE = 1e2
-_LEAST_VARIANCE = 1e-8  # of a cell, in squared scales of its sensor; a sensor below it counts as constant
-_LEAST_READINGS = 1.0  # a window, on average; a sensor with fewer has no moments of its own
-_CALM = 0.1  # of a scale; a window that varies less is noise as much as shape
+_LEAST_VARIANCE = 1e-8  # variance of a cell, in squared scales of its sensor; a sensor below it counts as constant
+_LEAST_READINGS = 1.0  # readings a window, on average; a sensor with fewer has no moments of its own
+_CALM = 0.1  # scales; a window that varies less is as much noise as shape
 _ROWS_AT_A_TIME = 4096
 
 
 class Moments:
-    """Sums over windows from which covariances with different regularisers are made."""
+    """Sums over windows, from which covariances with different regularisers are computed."""
 
     def __init__(self, sensors: int, steps: int) -> None:
         """Start at zero.
 
         Args:
             sensors: C.
-            steps: T, of a window.
+            steps: T, steps of a window.
         """
         self.sensors, self.steps = sensors, steps
         cells = sensors * steps
         self._products, self._pairs = np.zeros((cells, cells)), np.zeros((cells, cells))
         self._by_lag: Doubles | None = None
-        self._clipped: dict[float, Doubles] = {}  # by shrinkage: eigenvalues take seconds where there are many cells
+        self._clipped: dict[float, Doubles] = {}  # by shrinkage: eigenvalues of many cells take seconds
         self._by_sensor: dict[float, Doubles] = {}  # variances of a cell, by shrinkage
         self.windows = 0
 
@@ -73,8 +73,8 @@ class Moments:
     def covariance(self, *, shrinkage: float, ridge: float, distance: float = 0.0) -> Doubles:
         """Return a positive definite covariance [D, D] of windows less their levels, in numbers that float32 holds.
 
-        Rounding changes each number by 6e-8 of a cell's variance at most. As independent errors, these move an
-        eigenvalue by 2 sqrt(D) of it, 6e-6 for D = 2,500, where half the least ridge is 5e-5.
+        Rounding changes each number by 6e-8 of a cell's variance at most. Independent errors of this size move an
+        eigenvalue by 2 sqrt(D) times as much, 6e-6 for D = 2,500; half the least ridge is 5e-5.
 
         Args:
             shrinkage: share of the average over lags, in [0, 1].
@@ -147,7 +147,7 @@ class Moments:
 
 
 def kept_apart(covariance: Doubles, sensors: int, distance: float) -> Doubles:
-    """Return a covariance [D, D] in which those of different sensors are reduced by a share; it stays positive."""
+    """Return the covariance [D, D] with covariances of different sensors reduced by a share; it stays positive."""
     if not distance:
         return covariance
     steps = len(covariance) // sensors
@@ -159,7 +159,7 @@ def kept_apart(covariance: Doubles, sensors: int, distance: float) -> Doubles:
 
 
 def with_free_levels(covariance: Doubles, variance: Doubles) -> Doubles:
-    """Return the covariance [D, D] with a level of this variance [C] added to all steps of each sensor."""
+    """Return the covariance [D, D] with a level of variance [C] added to all steps of each sensor."""
     steps = len(covariance) // len(variance)
     out = covariance.copy()
     for place, level in enumerate(variance):
@@ -171,8 +171,8 @@ def with_free_levels(covariance: Doubles, variance: Doubles) -> Doubles:
 def at_equal_deviations(values: Doubles, observed: Bools) -> Doubles:
     """Return windows [n, C, T] less their levels, divided by the root mean square of all observed cells of the window.
 
-    The conditional mean does not change when a whole window is scaled, so every window tells as much about it; in plain
-    moments, the few that vary most would decide. Windows that hardly vary (below a tenth of a scale) keep less weight.
+    The conditional mean does not change when a whole window is scaled, so every window tells as much about it. In plain
+    moments, the few windows that vary most would decide. Windows that vary below a tenth of a scale keep less weight.
     """
     centred = without_level(values, observed)
     count = np.maximum(observed.sum(axis=(1, 2)), 1)
@@ -199,8 +199,8 @@ def _is_positive(matrix: Doubles) -> bool:
 def _without_negative_eigenvalues(matrix: Doubles, sensors: int) -> Doubles:
     """Return the matrix [D, D] with eigenvalues of 0 or more.
 
-    Sensors that share nothing with others still do not. Rounding errors would link them, and what was constant in
-    training may later be a billion scales away.
+    Sensors that share nothing with others still do not. Rounding errors would link them, and a sensor that was constant
+    in training may later be a billion scales away.
     """
     value, vector = np.linalg.eigh(matrix)
     clipped = (vector * np.maximum(value, 0.0)) @ vector.T

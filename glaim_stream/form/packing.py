@@ -27,7 +27,7 @@ _LEVELS = ("mean", "covariance", "own", "lowest", "highest")
 
 
 def pack(form: ClosedForm) -> Arrays:
-    """Return the arrays of a closed form, from which `unpack` makes the same one."""
+    """Return the arrays of a closed form, from which `unpack` restores it."""
     arrays: Arrays = {name: getattr(form, name) for name in _PER_SENSOR}
     arrays["relations.coefficients"] = form.relations.coefficients
     arrays["relations.constants"] = form.relations.constants
@@ -39,7 +39,7 @@ def pack(form: ClosedForm) -> Arrays:
         if variant.transform.profile is not None:
             arrays[f"{place}.transform.profile"] = variant.transform.profile
     phase = form.phase
-    chosen: dict[str, Any] = {}  # absent: as before there was a choice
+    chosen: dict[str, Any] = {}  # absent in files from before the choice existed
     if not form.carried_levels:
         chosen["carried_levels"] = False
     if form.dark_steps is not None:

@@ -20,7 +20,7 @@ DAY_MS = 86_400_000
 YEAR_MS = 31_556_952_000  # 365.2425 days
 _MOST_BINS = 96  # a quarter of an hour, or four days
 _FEWEST_BINS = 6
-_QUARTER_MS = 900_000  # all of today's offsets from UTC change at full quarters of an hour
+_QUARTER_MS = 900_000  # today's offsets from UTC all change at full quarters of an hour
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Phase:
     """A period that is divided into bins of equal length.
 
     period_ms: a day, or a year.
-    zone: name of the time zone, such as Europe/Berlin.
+    zone: time zone, such as Europe/Berlin.
     """
 
     period_ms: int
@@ -52,7 +52,7 @@ class Phase:
 
 
 def phase_for(step_ms: int, zone: str) -> Phase | None:
-    """Return the phase that suits a step: of the day, of the year for steps of days or weeks, or none."""
+    """Return the phase that suits a step: the day, the year for steps of days or weeks, or None."""
     for period_ms in (DAY_MS, YEAR_MS):
         bins = min(_MOST_BINS, period_ms // step_ms)
         if bins >= _FEWEST_BINS:

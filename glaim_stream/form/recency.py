@@ -1,8 +1,7 @@
-"""Whether the newest steps of windows are filled from the recent half of the window alone.
+"""Chooses whether the newest steps of windows are filled from the recent half of the window only.
 
-Older readings say little about the newest steps, and what the covariance claims they say is partly noise. Without them
-an answer costs about half. On series with long habits and much data they are worth it nevertheless, so validation
-windows decide.
+Older readings say little about the newest steps, and their covariance with them is partly noise. Without them an answer
+costs about half. On series with long habits and much data they are still worth it, so validation windows decide.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _LEAST = 48  # steps; shorter windows cost little
 
 
 def with_recent(form: ClosedForm) -> ClosedForm:
-    """Return a closed form that fills its newest steps from the recent half, or the form itself if it is too short."""
+    """Return a form that fills its newest steps from the recent half; the form itself if its windows are too short."""
     recent = max(_LEAST, form.span // 2)
     if recent >= form.span:
         return form
@@ -29,9 +28,9 @@ def with_recent(form: ClosedForm) -> ClosedForm:
 
 
 def choose_recent(form: ClosedForm, validation: Validation | None) -> ClosedForm:
-    """Return `with_recent`, or the form itself where that has the lower error at the newest steps.
+    """Return `with_recent`, or the form itself if it has the lower error at the newest steps.
 
-    Without validation windows there are few rows, and the noise of a covariance from few rows is large.
+    Without validation windows there are few rows, and a covariance from few rows is noisy.
     """
     shorter = with_recent(form)
     if validation is None or shorter is form:

@@ -11,17 +11,17 @@ Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
-_LEAST_STEPS = 50  # complete ones, times the number of sensors
+_LEAST_STEPS = 50  # complete steps for each sensor
 _SAMPLE = 2_000  # steps that propose a relation; all of them confirm it
 _LEAST_SHARE = 1e-4  # a coefficient below it, in deviations, is rounding error unless the relation fails without it
-_LEAST_OF_ALL = 1e-8  # ... and below this one it cannot be told from the rounding of doubles
+_LEAST_OF_ALL = 1e-8  # a coefficient below it, in deviations, is the rounding of doubles
 
 
 def find_relations(values: Doubles, observed: Bools) -> Relations:
     """Return the relations that hold at all steps where their sensors are observed.
 
     Args:
-        values: float64 [C, N], of all groups one after another; finite where not observed.
+        values: float64 [C, N], all groups one after another; finite where not observed.
         observed: bool [C, N].
     """
     sensors = len(values)
@@ -37,12 +37,12 @@ def find_relations(values: Doubles, observed: Bools) -> Relations:
 
 
 def _observed_together(observed: Bools) -> list[Ints]:
-    """Return sets of sensors that are observed together often enough, as places in rising order.
+    """Return sets of sensors that are observed together often enough, as ascending indices.
 
-    A set begins with the sensor of the most readings that no set has yet, and takes in the others, those first that
-    share the most steps with it, as long as enough steps with all of them remain. So all sensors are one set where they
-    can be, and a slow one keeps no relation of the others from being found. That takes C² comparisons of N steps at
-    most; relations between sensors of two sets are not found.
+    A set begins with the sensor that has the most readings among those in no set. It takes in the others, in the order
+    of steps shared with it, as long as enough steps with all of them remain. So all sensors are one set if possible,
+    and a slow one hides no relation of the others. That takes C² comparisons of N steps at most; relations between
+    sensors of two sets are not found.
 
     Args:
         observed: bool [C, N].
@@ -65,12 +65,12 @@ def _observed_together(observed: Bools) -> list[Ints]:
 
 
 def _relations_of(values: Doubles, observed: Bools, places: Ints) -> Relations:
-    """Return the relations between some of the sensors that hold at all steps where these are observed.
+    """Return the relations between some sensors that hold at all steps where these are observed.
 
     Args:
         values: float64 [C, N].
         observed: bool [C, N].
-        places: int64 [c], of the sensors.
+        places: int64 [c], indices of the sensors.
     """
     complete = values[places][:, observed[places].all(axis=0)]
     mean, deviation = np.zeros((2, len(values)))
@@ -95,10 +95,10 @@ def _relations_of(values: Doubles, observed: Bools, places: Ints) -> Relations:
 
 
 def _weights(target: Doubles, others: Doubles) -> Doubles | None:
-    """Return weights [b] of other sensors that give a sensor at every step, 0 for those without a part; None: no such.
+    """Return weights [b] of other sensors whose weighted sum is a sensor at every step; None: there are none.
 
-    Small weights are left out where the others give the sensor without them. If they do not, those stay that can be
-    told from rounding errors: the sensor they belong to must itself follow to 1e-4 of its deviation.
+    Small weights are left out if the others give the sensor without them. Otherwise weights beyond rounding errors
+    stay: the sensor of such a weight must itself follow to 1e-4 of its deviation.
 
     Args:
         target: float64 [N], in deviations.
@@ -129,5 +129,5 @@ def _weights(target: Doubles, others: Doubles) -> Doubles | None:
 
 
 def _unit(weights: Doubles) -> float:
-    """The factor of a row by which 1e-8 of it is at most 1e-4 of the deviation of its sensor with the least weight."""
+    """The factor that makes 1e-8 of a row at most 1e-4 of the deviation of its sensor with the least weight."""
     return max(1.0, _LEAST_SHARE / float(np.abs(weights[weights != 0.0]).min()))

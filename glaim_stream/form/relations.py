@@ -1,12 +1,12 @@
 """Exact linear relations between sensors: a copy, or a sum such as total = inlet + outlet.
 
 The ridge that keeps a covariance positive also keeps a copy from being filled exactly. So relations that hold at every
-training step are kept apart: where all but one of a relation's sensors are observed, the last one follows from it.
+training step are kept apart: if all but one of a relation's sensors are observed, the last one follows from it.
 
 A relation can end: a device is recalibrated, or a counter starts again. So each window tests its relations at the steps
-where all of their sensors are observed. One that a step contradicts is not used in that window. One that no step tests
-fills only sensors that are silent for the whole window, whose own readings say nothing; such cells do not count as
-observed, and their deviations are not 0. `relation_search` finds the relations of a training part.
+where all of their sensors are observed. A relation that a step contradicts is not used in that window. A relation that
+no step tests fills only sensors that are silent for the whole window; such cells do not count as observed, and their
+deviations are not 0. `relation_search` finds the relations of a training part.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Ints = NDArray[np.int64]
 Origins = dict[tuple[int, int], tuple[float, Doubles]]
 
 EXACT = 1e-8  # residual, in deviations of the sensor, up to which a relation holds
-# Residuals of a later window may be ten times as large as any of the training: coefficients are estimates, and readings
-# leave the range that the training had. That is still a tenth of the millionth to which a copy is filled.
+# Residuals of a later window may be ten times as large as any in training: coefficients are estimates, and readings
+# leave the trained range. That is still a tenth of the millionth to which a copy is filled.
 _MARGIN = 10.0
-_ROUNDING = 1e-12  # of the sum of a relation's terms: doubles hold 16 digits, and least squares lose some of them
+_ROUNDING = 1e-12  # share of the sum of a relation's terms: doubles hold 16 digits, and least squares lose some
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,11 @@ class Completed:
 
     values, observed: [n, C, T]; cells that follow from confirmed relations are filled and count as observed.
     confirmed: bool [n, r], relations that steps of the window confirm.
-    possible: bool [n, r], those that no step contradicts.
+    possible: bool [n, r], relations that no step contradicts.
     likely: float64 [n, C, T], values of the cells that follow from possible relations; None: there are none.
-    unconfirmed: bool [n, C, T], those of these cells that do not follow from confirmed ones; None: there are none.
-    moved: float64 [n, C], sensor units, by how much the residuals of contradicted relations change within the window;
-        NaN for sensors without such a relation. None: there are none.
+    unconfirmed: bool [n, C, T], `likely` cells that do not follow from confirmed relations; None: there are none.
+    moved: float64 [n, C], sensor units, change of the residuals of contradicted relations within the window; NaN for
+        sensors without such a relation. None: there are none.
     """
 
     values: Doubles
@@ -51,18 +51,18 @@ class Completed:
 
     @property
     def apart(self) -> Bools:
-        """The cells [n, C, T] whose deviations are not what the covariances say."""
+        """The cells, bool [n, C, T], whose deviations do not follow from the covariances."""
         out = np.zeros(self.observed.shape, np.bool_) if self.unconfirmed is None else self.unconfirmed.copy()
         if self.moved is not None:
             out |= ~np.isnan(self.moved)[:, :, None]
         return out
 
     def widen(self, deviation: Doubles, trained: Doubles, carried: Doubles) -> None:
-        """Raise deviations to what is known where a relation of the training is contradicted, in place.
+        """Raise deviations of sensors whose relation of the training is contradicted, in place.
 
-        The covariances were learned while the relation held, so they claim far more of its sensors than is true now.
-        What is left is what a carried value errs by, and by how much the relation's residual changes within the window
-        (a lasting change is a part of the sensors' levels, which are free). The training's range is enough of it.
+        The covariances were learned while the relation held, so they are far too certain of its sensors now. The
+        deviation counts the error of a carried value instead, and the change of the relation's residual within the
+        window, up to the training's range (a lasting change is a part of the sensors' levels, which are free).
 
         Args:
             deviation: float64 [n, C, k], sensor units.
@@ -77,8 +77,8 @@ class Completed:
     def take_unconfirmed(self, mean: Doubles, deviation: Doubles, trained: Doubles) -> None:
         """Take values by relations that no step of the window confirms, in place.
 
-        Two answers are then known of a cell, and nothing tells which one is right. So its deviation is that of the
-        form's own answer, and at least the distance of both; where the form declines, the training's range.
+        A cell then has two answers, and nothing tells which one is right. So its deviation is that of the form's own
+        answer, and at least the distance of both. If the form declines, the deviation is the training's range.
 
         Args:
             mean: float64 [n, C, k], the form's own answers to the newest steps.
@@ -89,7 +89,7 @@ class Completed:
             return
         newest = slice(self.observed.shape[2] - mean.shape[2], None)
         cells, likely = self.unconfirmed[:, :, newest], self.likely[:, :, newest]
-        with np.errstate(over="ignore", invalid="ignore"):  # steps that were not asked for have any value
+        with np.errstate(over="ignore", invalid="ignore"):  # steps that were not asked for have arbitrary values
             spread = np.fmax(deviation, np.abs(likely - mean))
             spread = np.where(spread > 0.0, spread, trained[:, None])
         np.copyto(mean, likely, where=cells)
@@ -130,7 +130,7 @@ class Relations:
         return replace(found, likely=likely, unconfirmed=unconfirmed) if unconfirmed.any() else found
 
     def tested(self, values: Doubles, observed: Bools) -> tuple[Bools, Bools]:
-        """Return which relations steps of windows [n, r] confirm, and which ones a step contradicts.
+        """Return the relations that steps of windows confirm, and those that a step contradicts, both bool [n, r].
 
         Args:
             values: float64 [n, C, T], sensor units; finite where not observed.
@@ -148,7 +148,7 @@ class Relations:
         return confirmed, contradicted
 
     def _moved(self, values: Doubles, observed: Bools, contradicted: Bools) -> Doubles:
-        """Return by how much residuals of contradicted relations [n, r] change within a window; as in `Completed`."""
+        """Return the change of residuals of contradicted relations [n, r] within a window; `moved` in `Completed`."""
         out = np.full(values.shape[:2], np.nan)
         for row, some in zip(self.coefficients, contradicted.T, strict=True):
             members, windows = np.flatnonzero(row), np.flatnonzero(some)
@@ -164,7 +164,7 @@ class Relations:
     def _applied(self, values: Doubles, observed: Bools, usable: Bools) -> tuple[Doubles, Bools]:
         """Return windows in which cells that follow from the usable relations [n, r] count as observed."""
         values, observed = values.copy(), observed.copy()
-        for _ in range(2):  # what one relation fills may complete another
+        for _ in range(2):  # a cell that one relation fills may complete another
             for row, constant, used in zip(self.coefficients, self.constants, usable.T, strict=True):
                 members = np.flatnonzero(row)
                 missing = ~observed[:, members]
@@ -179,12 +179,12 @@ class Relations:
         return values, observed
 
     def origins(self, observed: Bools, usable: Bools | None = None, known: Origins | None = None) -> Origins:
-        """Return how the cells that relations fill follow from observed ones of their step.
+        """Return the origins of the cells that relations fill: observed cells of the same step.
 
         Args:
             observed: bool [C, T].
-            usable: bool [r], the relations that fill; all by default.
-            known: origins of cells that count as observed, which are a part of what is returned.
+            usable: bool [r], relations that fill; all by default.
+            known: origins of cells that count as observed; they are part of the result.
 
         Returns:
             By sensor and step: a constant, and weights [C] of the observed values of that step.

@@ -1,4 +1,4 @@
-"""What a fit measured and chose."""
+"""Measurements and choices of a fit."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Report:
     errors: mean squared errors by method and case, in squared deviations of each group's sensor; the methods are the
         variants, the closed form itself, interpolation and last value. Empty without validation.
     choices: number of alternatives that were compared on the validation windows.
-    kinds: sensors that are no plain numbers, with their kind.
+    kinds: kinds of sensors that are not plain numbers.
     relations: number of exact relations.
     recent: number of steps from which the newest ones are filled; None: from whole windows.
-    dark_steps: which steps without any reading get the last value or the line; None: none of them.
+    dark_steps: steps without any reading that get the last value or the line; None: there are none.
     """
 
     training_windows: int
@@ -49,10 +49,10 @@ class Report:
 class Check:
     """Answers of a closed form at the hidden cells of one case, flat over the cells.
 
-    error, deviation: of the form, in units; a deviation is 0 where it is not what the covariances say.
-    last, line: errors of the last value, and of the line between two readings or what stands for it
+    error, deviation: results of the form, in units; a deviation not from the covariances is 0.
+    last, line: errors of the last value, and of the line between two readings or its substitute
         (`kinds.simple_value`).
-    sensor: int64, whose cell it is.
+    sensor: int64, index of the cell's sensor.
     """
 
     error: Doubles
@@ -63,7 +63,7 @@ class Check:
 
 
 def check(form: ClosedForm, validation: Validation) -> dict[str, Check]:
-    """Return a closed form's answers by case; cells that it or a baseline declines are left out."""
+    """Return a closed form's answers by case, without cells that it or a baseline declines."""
     windows, found = validation.windows, {}
     for case, hidden in validation.hidden.items():
         seen = windows.observed & ~hidden

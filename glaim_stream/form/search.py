@@ -1,7 +1,7 @@
 """The choice of constants on validation windows.
 
-All numbers that a person chose for the fit are in `CONSTANTS`, and they are the same for every data set. What is chosen
-by data is counted in `Validation.choices`.
+All numbers that a person chose for the fit are in `CONSTANTS`, and they are the same for every data set. Choices by
+data are counted in `Validation.choices`.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ Grid = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
 class Constants:
     """Numbers of the fit.
 
-    default_shrinkage, default_ridge: where the search begins.
-    shrinkages, ridges: the values that are tried.
-    distances, default_distance: the same of two sensors or more. In whole windows the search begins with 0.
+    default_shrinkage, default_ridge: start of the search.
+    shrinkages, ridges: values to try.
+    distances, default_distance: the same for two sensors or more. In whole windows the search begins with 0.
     most_rows_per_cell: training rows of independent groups, for each cell of a whole window, below which a distance is
         tried.
-    few_rows: shrinkage, ridge and distance where there are too few rows for a search.
-    training_windows: most windows whose moments are taken.
-    search_windows, dark_windows, weight_windows: validation windows for shrinkage and ridge, for dark steps, where the
-        choices differ little, and for everything else, at most.
-    case_weights: of the cases, where one number is made of their errors; the newest steps of all sensors count half,
-        because a large ridge gains little there and loses much elsewhere.
+    few_rows: shrinkage, ridge and distance if there are too few rows for a search.
+    training_windows: most windows for moments.
+    search_windows, dark_windows, weight_windows: most validation windows for shrinkage and ridge, for dark steps
+        (whose choices differ little), and for everything else.
+    case_weights: weights of the cases in the mean of their errors. The newest steps of all sensors count half, because
+        a large ridge gains little there and loses much elsewhere.
     large_cells: C * L above which a quarter of these validation windows is used.
     least_even_gain: share of the error by which moments of windows at equal deviations must beat plain moments.
     least_gain: share of the error, with the penalty, by which several variants must beat the best single one.
-    least_weight: of a variant that is kept.
-    hardly_better, much_error: a sensor with more than this share of its line's error, and of all squared errors, has
-        chosen for the others (`unlike_sensors`).
+    least_weight: least weight of a variant that is kept.
+    hardly_better, much_error: shares of its line's error and of all squared errors. A sensor above both has chosen
+        for the others (`unlike_sensors`).
     least_whole_gain: share of the error at the newest steps by which whole windows must beat their recent half.
     """
 
@@ -85,9 +85,9 @@ CONSTANTS: Final = Constants()
 class Candidate:
     """A variant before its constants are chosen: its transformation and the moments of transformed windows.
 
-    distance: share by which covariances of different sensors are reduced, and those of their levels.
-    distances: those that the search tries.
-    evened: whether all windows count as if they had the same deviation.
+    distance: share by which covariances of different sensors, and of their levels, are reduced.
+    distances: distances that the search tries.
+    evened: True if all windows count as if they had the same deviation.
     """
 
     name: str
@@ -119,7 +119,7 @@ class Candidate:
         return self.phase.of_windows(windows.end_ms, windows.values.shape[2], self.step_ms)
 
     def add(self, windows: Windows) -> None:
-        """Add windows of L steps to the moments; those that do not suit the transformation are left out."""
+        """Add windows of L steps to the moments, except those that do not suit the transformation."""
         self._kept = None
         suits = self.transform.suits(windows.values, windows.observed)
         bins = self.bins(windows)
@@ -131,7 +131,7 @@ class Candidate:
         self.moments.add(moved, windows.observed[suits])
 
     def variant(self, windows: Windows) -> Variant:
-        """Return the variant; its levels are those of the windows."""
+        """Return the variant, with the levels of the windows."""
         if self._kept is not None:
             kept, constants, variant = self._kept
             if kept is windows and constants == self.constants:
@@ -147,7 +147,7 @@ class Candidate:
         )
 
     def keep(self, windows: Windows, variant: Variant) -> None:
-        """Let `variant` return this one, whose covariance may be inverted already, for these constants and windows."""
+        """Make `variant` return this variant, whose covariance may be inverted, for these constants and windows."""
         self._kept = windows, self.constants, variant
 
     def _levels_of(self, windows: Windows) -> Levels:
@@ -162,10 +162,10 @@ class Validation:
     """Validation windows with their hidden cells.
 
     independent: number of windows that would not overlap.
-    unseen: bool [n, T], steps that are no training rows; cells are hidden in these alone.
-    unit: float64 [n, C], deviation of each window's group and sensor, in which errors are measured.
-    weight: float64 [C], factor of each sensor's errors; 0: those of the sensor do not choose.
-    choices: number of alternatives that were compared so far.
+    unseen: bool [n, T], steps outside the training rows; only cells of these steps are hidden.
+    unit: float64 [n, C], deviation of each window's group and sensor, the unit of errors.
+    weight: float64 [C], factor of each sensor's errors; 0: the sensor's errors do not choose.
+    choices: number of alternatives compared so far.
     by_variant: mean squared errors by variant and case, once they are known.
     """
 
@@ -198,7 +198,7 @@ class Validation:
     def silent_error(self, variant: Variant, candidate: Candidate, most: int) -> float:
         """The logarithm of the mean squared error of a sensor that is silent for a window; 0 if nothing is hidden."""
         n, sensors, _ = self.windows.observed.shape
-        silent = (np.arange(sensors) == np.arange(n)[:, None] % sensors)[:, :, None]  # another one in each window
+        silent = (np.arange(sensors) == np.arange(n)[:, None] % sensors)[:, :, None]  # another sensor in each window
         hidden = silent & self.windows.observed
         counted = hidden & self.unseen[:, None, :] & self.counted
         error = self._errors(variant, candidate, most, hidden, counted)
@@ -226,7 +226,7 @@ def log_error(errors: Mapping[str, Doubles]) -> float:
 
 
 def form_error(form: ClosedForm, validation: Validation, newest: int | None = None) -> float:
-    """`log_error` of a whole form at the counted hidden cells, or those of the newest steps; NaN counts as 1 unit."""
+    """`log_error` of a whole form at the counted hidden cells, of the newest steps if given; NaN counts as 1 unit."""
     windows, kept, found = validation.windows, slice(0 if newest is None else -newest, None), {}
     for case, hidden in validation.hidden.items():
         seen = windows.observed & ~hidden
@@ -241,16 +241,16 @@ def choose_constants(
 ) -> float:
     """Set shrinkage, ridge and distance of a candidate; return the weighted mean logarithm of its squared errors.
 
-    The search moves over the grid of them, one step in one of them at a time, while that lowers the error. In
-    whole windows, what a distance costs a silent sensor counts as a case of its own: of the other cases a sensor's own
-    past tells most, and twins would be kept apart.
+    The search moves over the grid of constants, one step in one constant at a time, as long as the error falls. In
+    whole windows, the cost of a distance to a silent sensor counts as a case of its own: a sensor's own past decides
+    most of the other cases, and twins would be kept apart.
 
     Args:
-        candidate: whose constants are chosen.
+        candidate: the candidate to set.
         training: training windows.
         validation: validation windows.
         most: number of validation windows.
-        base: a candidate from whose constants the search begins; by default it begins with the best default.
+        base: candidate with the constants from which the search begins; by default the best default.
     """
     begin = candidate if base is None else base
     tried = CONSTANTS.shrinkages, CONSTANTS.ridges, candidate.distances
@@ -291,17 +291,17 @@ def _constants(tried: Grid, place: tuple[int, ...]) -> Place:
 
 def _around(place: tuple[int, ...], tried: Grid) -> list[tuple[int, ...]]:
     """Return the places of the grid that differ by one step in one of the constants."""
-    ways = [(which, step) for which in (1, 0, 2) for step in (-1, 1)]  # of equal errors the first one counts
+    ways = [(which, step) for which in (1, 0, 2) for step in (-1, 1)]  # the first of equal errors counts
     near = [(*place[:which], place[which] + step, *place[which + 1 :]) for which, step in ways]
     return [each for each in near if all(0 <= at < len(values) for at, values in zip(each, tried, strict=True))]
 
 
 def choose_weights(errors: dict[str, dict[str, Doubles]], plain: str, validation: Validation) -> dict[str, float]:
-    """Return the weights of the variants that are kept; the plain one alone if no cell was hidden.
+    """Return the weights of the variants that are kept; only the plain one if no cell was hidden.
 
     Args:
-        errors: by variant and case.
-        plain: the variant by whose errors the cases are made comparable.
+        errors: errors by variant and case.
+        plain: variant whose errors make the cases comparable.
         validation: counts the choice.
     """
     validation.choices += len(errors)

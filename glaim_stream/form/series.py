@@ -31,7 +31,7 @@ class Windows:
         return Windows(self.values[:, :, -steps:], self.observed[:, :, -steps:], self.group, self.end_ms)
 
     def some(self, most: int) -> Windows:
-        """Windows at even distances, at most so many."""
+        """At most `most` windows, at even distances."""
         every = slice(None, None, -(-len(self) // most) if len(self) else 1)
         return Windows(self.values[every], self.observed[every], self.group[every], self.end_ms[every])
 
@@ -65,7 +65,7 @@ class Series:
         return Series(self.values[:, :, first:last], self.observed[:, :, first:last], start_ms, self.step_ms)
 
     def deviations(self) -> Doubles:
-        """Deviation of each group's sensor, float64 [g, C]; where it is 0 the sensor's median one, or 1."""
+        """Deviation of each group's sensor, float64 [g, C]; instead of 0 the sensor's median one, or 1."""
         count = np.maximum(self.observed.sum(axis=2), 1)
         mean = self.values.sum(axis=2) / count
         square = np.square(self.values - mean[:, :, None]).sum(axis=2, where=self.observed) / count
@@ -75,21 +75,21 @@ class Series:
         return unit
 
     def independent_groups(self) -> float:
-        """The number of independent groups whose rows would tell as much of covariances as these, from 1 to g.
+        """The number, from 1 to g, of independent groups whose rows would tell as much about covariances as these.
 
         Products of two cells in two groups with the correlation r have the correlation r². So the mean over g groups
-        varies as much as one over g / (1 + (g - 1) r²) independent ones, with the mean r² of all pairs and sensors.
+        varies as much as a mean over g / (1 + (g - 1) r²) independent ones, with the mean r² of all pairs and sensors.
         """
         groups = len(self.values)
         if groups == 1:
             return 1.0
         some = slice(None, None, -(-groups // _COMPARED_GROUPS))
         found = []
-        for sensor in range(self.values.shape[1]):  # one by one, which takes little memory
+        for sensor in range(self.values.shape[1]):  # one by one, to save memory
             values, seen = self.values[some, sensor], self.observed[some, sensor].astype(np.float64)
             mean = (values * seen).sum(axis=1) / np.maximum(seen.sum(axis=1), 1.0)
             off = (values - mean[:, None]) * seen
-            together = off**2 @ seen.T  # of each group, where the other one was observed too
+            together = off**2 @ seen.T  # squares of each group, where the other group was observed too
             squares = together * together.T
             known = (squares > 0.0) & ~np.eye(len(off), dtype=np.bool_)
             found.append((off @ off.T)[known] ** 2 / squares[known])
@@ -97,7 +97,7 @@ class Series:
         return groups / (1.0 + (groups - 1) * float(every.mean())) if len(every) else float(groups)
 
     def windows(self, steps: int, most: int) -> Windows:
-        """Windows at even distances, about `most` of all groups together, without those that observed nothing."""
+        """Windows at even distances, about `most` of all groups together, without windows that observed nothing."""
         groups, _, count = self.values.shape
         starts = max(0, count - steps + 1)
         stride = max(1, -(-groups * starts // most))

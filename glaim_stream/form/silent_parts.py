@@ -1,8 +1,8 @@
-"""The level of a sensor that is silent in a part of a window, where many sensors make the form cover parts alone.
+"""The level of a sensor that is silent in a part of a window; with many sensors the form covers only parts.
 
-Its last value before the part is one choice, what the levels of the other sensors in the part say is the other. Many
-sensors tell a daily swing better than a value of hours ago does, but nothing of a sensor that goes its own way, so
-validation windows decide.
+One choice is its last value before the part, the other the level expected from the other sensors in the part. Many
+sensors show a daily swing better than a value of hours ago does, but say nothing about a sensor that goes its own way,
+so validation windows decide.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from glaim_stream.form.search import Validation, form_error
 
 
 def choose_levels(form: ClosedForm, validation: Validation | None) -> ClosedForm:
-    """Return the form, or the one whose silent parts take their levels from other sensors if its error is lower."""
+    """Return the form, or if its error is lower, the form whose silent parts take their levels from other sensors."""
     if validation is None or form.span == form.steps:
         return form
     validation.choices += 1

@@ -13,12 +13,12 @@ Doubles = NDArray[np.float64]
 def convex_weights(errors: Doubles, penalty: float = 0.0) -> Doubles:
     """Return the weights [k] for which the weighted sum of the errors [m, k] has the least square.
 
-    All subsets of columns are tried, of which there are few: exact, and without a step size.
+    All subsets of columns are tried, as there are few: exact, and without a step size.
 
     Args:
         errors: float64 [m, k].
-        penalty: of the weights' squares, in the square of the best column. It draws the weights together, as few
-            independent errors cannot tell them apart.
+        penalty: penalty on the weights' squares, in the square of the best column. It draws the weights together, as
+            few independent errors cannot tell them apart.
     """
     gram = with_penalty(errors.T @ errors, penalty)
     columns = len(gram)
@@ -36,9 +36,9 @@ def convex_weights(errors: Doubles, penalty: float = 0.0) -> Doubles:
 
 
 def with_penalty(gram: Doubles, penalty: float) -> Doubles:
-    """Return the matrix [k, k] of the columns' products with the penalty, and enough for equal columns to share.
+    """Return the matrix [k, k] of the columns' products with the penalty, large enough for equal columns to share.
 
-    The penalty is in units of the best column: in those of a column that fails, it would make all weights equal.
+    The penalty is in units of the best column: in units of a column that fails, it would make all weights equal.
     """
     own = np.diagonal(gram)
     added: Doubles = np.diag(penalty * own.min() + 1e-9 * own + 1e-300)

@@ -1,11 +1,11 @@
 """Windows of many sensors, cut into shorter ones.
 
 The covariance has (C * T)^2 numbers: 32 MB for 21 sensors and 96 steps, 740 MB for 100. Above `MOST_CELLS` the closed
-form covers the nearest L = MOST_CELLS // C steps alone (at least `_LEAST_SPAN`). A cell is filled from a tile in
-which it is far from the edges; the newest steps come from the newest tile, so the newest step costs one tile. What is
-lost is what a sensor's own values more than L steps away say: little, except of gaps that are longer than L. At C = 100
-(L = 25) a busy core fills the newest steps of 740 windows/s with 5 % missing, whole windows at 95/s, and a fit takes a
-minute (`benchmarks/gaussian.py`; other forms: `docs/decisions/many-sensors.md`).
+form covers only the nearest L = MOST_CELLS // C steps (at least `_LEAST_SPAN`). A cell is filled from a tile in which
+it is far from the edges; the newest steps come from the newest tile, so the newest step costs one tile. A sensor's own
+values more than L steps away are not used; they say little, except in gaps longer than L. At C = 100 (L = 25) a busy
+core fills the newest steps of 740 windows/s with 5 % missing, whole windows at 95/s, and a fit takes a minute
+(`benchmarks/gaussian.py`; other forms: `docs/decisions/many-sensors.md`).
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class Tile:
     newest: int
 
     def asked(self, asked: Bools, steps: int) -> Bools:
-        """Return which of its newest steps are asked for, of those that it fills, bool [newest].
+        """Return the steps of the tile, from `first` on, that it fills and that are asked for, bool [newest].
 
         Args:
-            asked: bool [k], of the window's newest steps.
-            steps: T, of the window.
+            asked: bool [k], newest steps of the window that are asked for.
+            steps: T, steps of the window.
         """
         out = np.zeros(self.newest, np.bool_)
         kept = steps - len(asked)
         out[: self.last - self.first] = asked[self.first - kept : self.last - kept]
         if self.first == self.start and self.newest > 1:
-            out[1] |= out[0]  # the deviation of a neighbour's place
+            out[1] |= out[0]  # gives the deviation of a neighbour's step
         return out
 
 

@@ -1,16 +1,16 @@
-"""What is done to a window before the Gaussian sees it, and undone to its answers.
+"""Transformations of a window before the Gaussian sees it, and of the answers back.
 
-In this order: the logarithm of the sensors that grow in proportion; division by a scale; subtraction of a profile of
-the time of day. The level is left in; it is free in every window.
+The order is: the logarithm of the sensors that grow in proportion; division by a scale; subtraction of a profile of the
+time of day. The level is left in; it is free in every window.
 
-*Scale.* The trained one of each sensor, which keeps what a calm window is worth. A window that varies far more or far
+*Scale.* The trained scale of each sensor, which lets a calm window count as calm. A window that varies far more or far
 less than any in training comes from a group of another kind, and is scaled by its own deviation. With `by_window` every
 window is, which suits groups whose sensors differ in their scales. A deviation over fewer than `LEAST_CELLS` cells, or
 next to nothing, is no scale: the trained one holds, times the median factor by which the window's other sensors differ.
 
 *Logarithm.* An answer is the exponential of the mean of the logarithm, which is the median, not the mean, of the value.
-The mean would be larger by exp(variance / 2), which grows without bound where little is known; the median is as likely
-too high as too low, and minimises the absolute error.
+The mean would be larger by exp(variance / 2), which grows without bound if little is known; the median is as likely too
+high as too low, and minimises the absolute error.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
-LEAST_CELLS = 8  # from which a window's own deviation is a scale
-_FAR = 4.0  # times beyond the trained deviations
-_BEYOND = 0.5  # of the trained range of logarithms, beyond which a window goes without them
-_WIDEST = 3.0  # deviations of a logarithm, so that bands stay finite
+LEAST_CELLS = 8  # cells from which a window's own deviation is a scale
+_FAR = 4.0  # factor beyond the trained deviations
+_BEYOND = 0.5  # share of the trained range of logarithms; a window further beyond it goes without them
+_WIDEST = 3.0  # most deviations of a logarithm, so that bands stay finite
 
 
 @dataclass(frozen=True)
 class Transform:
     """The transformation of one variant.
 
-    logarithm: bool [C], sensors of which the logarithm is taken.
-    low, high: float64 [C], trained range of the logarithms; not used of other sensors.
+    logarithm: bool [C], sensors that are filled by logarithms.
+    low, high: float64 [C], trained range of the logarithms; not used for other sensors.
     scale: float64 [C], above 0.
     calmest, wildest: float64 [C], range of the deviations of training windows, in the unit of `scale`. `wildest` is 0
-        of a sensor that was constant or absent, and infinite of one that never had enough readings in a window.
+        for a sensor that was constant or absent, and infinite for one that never had enough readings in a window.
     profile: float64 [C, bins] in scales, or None.
-    by_window: whether every window is scaled by its own deviation.
+    by_window: True if every window is scaled by its own deviation.
     """
 
     logarithm: Bools
@@ -53,7 +53,7 @@ class Transform:
     by_window: bool = False
 
     def suits(self, values: Doubles, observed: Bools) -> Bools:
-        """Return which windows [n] have values whose logarithms the training has seen, or nearly; all without one."""
+        """Return the windows [n] with logarithms in or near the trained range; all if no sensor has a logarithm."""
         if not self.logarithm.any():
             return np.ones(len(values), np.bool_)
         margin = _BEYOND * (self.high - self.low) + 1e-9
@@ -91,7 +91,7 @@ class Transform:
         Args:
             mean: float64 [n, C, k], transformed, with the level; overwritten.
             deviation: float64 [n, C, k], transformed; overwritten.
-            scale: float64 [n, C], as `forward` returned it.
+            scale: float64 [n, C], result of `forward`.
             bins: int64 [n, T], phases of all steps.
             steps: the k steps among the T.
         """
@@ -125,20 +125,20 @@ class Transform:
         chosen = valid if self.by_window else valid & far
         if not chosen.any():
             return np.broadcast_to(self.scale, own.shape)
-        # Sensors whose own trained scale holds count as 1: one that is stuck says nothing about all the others. One
+        # Sensors whose own trained scale holds count as 1: a stuck sensor says nothing about the others. A sensor
         # without a trained scale, because it was constant or absent, does not count.
         compared = valid & (self.wildest > 0)
         ratio = np.where(compared, np.where(chosen, own / self.scale, 1.0), np.nan)
         factor = np.ones(len(out))
         some = (chosen & compared).any(axis=1)
         factor[some] = np.nanmedian(ratio[some], axis=1)
-        # A sensor of a strange window that has no scale of its own follows the others of its window.
+        # In a strange window, a sensor without a scale of its own follows the other sensors.
         rest = np.where(valid & ~chosen, 1.0, factor[:, None]) * self.scale
         return np.where(chosen, own, rest)
 
 
 def deviations(values: Doubles, observed: Bools) -> tuple[Doubles, Ints]:
-    """Return each sensor's deviation around its mean [n, C], 0 where it is rounding error, and its observed cells.
+    """Return each sensor's deviation around its mean [n, C], 0 if it is rounding error, and its observed cells.
 
     Args:
         values: float64 [n, C, T], 0 where not observed.

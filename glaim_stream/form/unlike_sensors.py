@@ -1,7 +1,7 @@
-"""Sensors whose errors are large for every method, as rain's, and what they must not choose for others.
+"""Sensors with large errors by every method, such as rain, which must not choose constants for the others.
 
 All sensors share shrinkage, ridge, distance and variants, which are chosen by their squared errors together. Errors of
-rain are as large as its deviation, and those of a temperature a twentieth of its own.
+rain are as large as its deviation, those of a temperature a twentieth of its deviation.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from glaim_stream.form.search import CONSTANTS
 Doubles = NDArray[np.float64]
 Answers = Mapping[str, Check]  # by case
 
-_FILLED = (Kind.NUMBER, Kind.METER)  # by the Gaussian
-_LEAST_ERROR = 1e-6  # of a line, in deviations: rounding, as of copies, must not count more
+_FILLED = (Kind.NUMBER, Kind.METER)  # kinds that the Gaussian fills
+_LEAST_ERROR = 1e-6  # error of a line, in deviations: rounding, as in copies, must not count more
 
 
 def other_weight(found: Answers, kinds: Sequence[Kind]) -> Doubles | None:
-    """Return other weights of the sensors' errors [C], if errors of some have chosen for others; None: they have not.
+    """Return other weights of the sensors' errors [C] if some sensors have chosen for others; None: they have not.
 
     Sensors that the Gaussian does not fill after all do not count any more. All others are measured in deviations of
-    their line's errors if one of them is filled worse than by its line, or hardly better while it makes most of the
+    their line's errors if one of them is filled worse than by its line, or is hardly better and makes most of the
     squared errors.
 
     Args:
         found: answers of a first form.
-        kinds: of its C sensors.
+        kinds: kinds of its C sensors.
     """
     sensor = np.concatenate([each.sensor for each in found.values()])
     error, line = (
@@ -52,12 +52,12 @@ def other_weight(found: Answers, kinds: Sequence[Kind]) -> Doubles | None:
 
 
 def gain(one: Answers, other: Answers, kinds: Sequence[Kind]) -> float:
-    """Return by how much the logarithm of the other's mean absolute error is lower, mean over sensors that it fills.
+    """Return the gain of the other form: the fall of the log mean absolute error, mean over the sensors that it fills.
 
     Args:
         one: answers of a first form.
-        other: answers of another one.
-        kinds: of the other one's sensors.
+        other: answers of the other form.
+        kinds: kinds of the other form's sensors.
     """
     gains = []
     for place in (place for place, kind in enumerate(kinds) if kind in _FILLED):

@@ -23,9 +23,9 @@ Ints = NDArray[np.int64]
 class Variant:
     """A conditional distribution of windows of C sensors and L steps.
 
-    covariance: float64 [C * L, C * L], transformed units, of windows less their levels.
-    level_variance: float64 [C], of the free levels that are added to it.
-    recent: how many of the L steps are enough to fill the newest ones; None: those are filled from all L.
+    covariance: float64 [C * L, C * L], transformed units, covariance of windows less their levels.
+    level_variance: float64 [C], variance of the free levels that are added to the covariance.
+    recent: number of the L steps from which the newest ones are filled; None: all L.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Variant:
 
     @cached_property
     def conditional_of_recent(self) -> Conditional:
-        """The same distribution of the `recent` steps alone, whatever came before them.
+        """The same distribution for the `recent` steps only, whatever came before them.
 
         Raises:
             LinAlgError: the covariance is not positive definite.
@@ -65,17 +65,17 @@ class Variant:
         return self
 
     def filled_from(self, recent: int | None) -> Self:
-        """Return the variant with another number of recent steps; a covariance that is inverted stays so."""
+        """Return the variant with another number of recent steps; an inverted covariance is kept."""
         other = replace(self, recent=recent)
         if "conditional" in vars(self):
             vars(other)["conditional"] = self.conditional
         return other
 
     def enough(self, observed: Bools, newest: int) -> Bools:
-        """Return for which windows [n] the recent steps are enough to fill the newest ones.
+        """Return the windows, bool [n], in which the recent steps are enough to fill the newest ones.
 
-        Each sensor must have been observed in the newer half of the recent steps, or never in the window: what another
-        one's last reading says may lie further back.
+        Each sensor must have been observed in the newer half of the recent steps, or never in the window: otherwise
+        its last reading may lie further back.
 
         Args:
             observed: bool [n, C, L].
@@ -97,16 +97,16 @@ class Variant:
         asked: Bools | None = None,
         with_deviation: bool = True,
     ) -> tuple[Doubles, Doubles]:
-        """Return means and deviations [n, C, newest] in sensor units; those of observed cells have no meaning.
+        """Return means and deviations [n, C, newest] in sensor units; values at observed cells have no meaning.
 
         A mean is NaN where a silent sensor's level is declined.
 
         Args:
             values: float64 [n, C, L], sensor units; ignored where not observed.
             observed: bool [n, C, L].
-            bins: int64 [n, L], phases of the steps, or None without a profile.
+            bins: int64 [n, L], phases of the steps; None without a profile.
             newest: number of steps that are needed, all by default.
-            asked: bool [newest], those of them whose answers are needed, all by default; others have no meaning.
+            asked: bool [newest], newest steps whose answers are needed, all by default; others have no meaning.
             with_deviation: False returns deviations without meaning, which costs less.
         """
         steps = values.shape[2]
@@ -122,15 +122,15 @@ class Variant:
         if len(silent):  # a silent sensor's level is not free: its own variance takes the place of the large one
             excess = np.where(known[silent], 0.0, self.level_variance)[:, :, None]
             variance[silent] = np.maximum(variance[silent] - excess, 0.0) + level_variance[silent][:, :, None]
-        mean = mean + level[:, :, None]  # contiguous from here on
+        mean = mean + level[:, :, None]  # contiguous in memory from here on
         return self.transform.back(mean, np.sqrt(variance, out=variance), scale, bins, kept)
 
     def _of_newest(
         self, moved: Doubles, observed: Bools, newest: int, asked: Bools | None, *, with_deviation: bool
     ) -> tuple[Doubles, Doubles]:
-        """Means and variances [n, C, newest] of windows [n, C, L], from the recent steps where those are enough."""
+        """Means and variances [n, C, newest] of windows [n, C, L], from the recent steps if those are enough."""
         enough = self.enough(observed, newest)
-        if not enough.any():  # as where whole windows are filled: nothing is copied
+        if not enough.any():  # whole windows are filled, for example: nothing is copied
             return _newest(self.conditional, moved, observed, newest, asked, with_deviation=with_deviation)
         mean, variance = np.empty((2, *moved.shape[:2], newest))
         for rows, recent in ((enough, self.recent), (~enough, None)):
@@ -147,12 +147,12 @@ class Variant:
         return mean, variance
 
     def weights(self, observed: Bools, sensor: int, step: int, newest: int) -> Doubles:
-        """Return the weights [C, L] of the observed cells in the transformed mean of a cell that is not.
+        """Return the weights [C, L] of the observed cells in the transformed mean of a missing cell.
 
         Args:
             observed: bool [C, L].
-            sensor: of the cell.
-            step: of the cell, 0..L - 1.
+            sensor: index of the missing cell's sensor.
+            step: index of its step, 0..L - 1.
             newest: number of newest steps that are filled.
         """
         steps = observed.shape[1]
@@ -167,9 +167,9 @@ class Variant:
         return out
 
     def least_deviation(self, values: Doubles, observed: Bools, newest: int) -> Doubles:
-        """Return deviations [n, C, newest], sensor units, that no answer of a variant without logarithms is below.
+        """Return lower bounds [n, C, newest], sensor units, of the deviations of a variant without logarithms.
 
-        A variance is the least where all other cells are known. It is 0 for silent sensors, whose level's variance is
+        A variance is least when all other cells are known. It is 0 for silent sensors, whose level's variance is
         replaced.
 
         Args:

@@ -1,10 +1,9 @@
 """Thresholds that hold false alarms at a stated rate, from readings without known faults.
 
-Residuals are correlated in time and have heavy tails, so no distribution of single values is assumed. What is counted
-is what an operator sees: an episode begins where a statistic exceeds its threshold after a quiet time. A sensor's
-threshold is exceeded by as many of the highest values of its episodes as the rate allows. Where the rate allows fewer
-than `_TAIL` of them, the tail is extrapolated by a power law, whose exponent is that of Hill: heavier tails give higher
-thresholds.
+Residuals are correlated in time and have heavy tails, so no distribution of single values is assumed. Episodes are
+counted, as an operator sees them: an episode begins when a statistic exceeds its threshold after a quiet time. As many
+of the highest values of a sensor's episodes exceed its threshold as the rate allows. If the rate allows fewer than
+`_TAIL`, the tail is extrapolated by a power law with the exponent of Hill: heavier tails give higher thresholds.
 
 Source: Hill (1975), A simple general approach to inference about the tail of a distribution; Weissman (1978),
 Estimation of parameters and large quantiles based on the k largest observations.
@@ -19,11 +18,11 @@ from numpy.typing import NDArray
 
 Doubles = NDArray[np.float64]
 
-_FEWEST_EPISODES = 30  # of a sensor that has a threshold of its own
-_TAIL = 10  # highest episodes that the tail is fitted to
-_LEAST = 1.0  # unit; a threshold is never below what was usual
-_STEEPEST, _FLATTEST = 0.05, 0.5  # of the inverse exponents that are believed
-_RANK = 3  # the highest episode but two is a sensor's unit: two faults in the learned readings do not blind it
+_FEWEST_EPISODES = 30  # episodes of a sensor from which it has a threshold of its own
+_TAIL = 10  # number of highest episodes to which the tail is fitted
+_LEAST = 1.0  # units; a threshold is never below the usual value
+_STEEPEST, _FLATTEST = 0.05, 0.5  # bounds of the inverse exponent
+_RANK = 3  # the third-highest episode is a sensor's unit: two faults in the learned readings do not blind it
 
 
 def episodes(statistic: Doubles, apart: int) -> list[Doubles]:
@@ -36,14 +35,14 @@ def episodes(statistic: Doubles, apart: int) -> list[Doubles]:
     out = []
     for row in statistic:
         blocks = np.pad(row, (0, -len(row) % apart)).reshape(-1, apart).max(axis=1, initial=0.0)
-        # The highest of two neighbouring blocks is one episode.
+        # The highest value of two neighbouring blocks is one episode.
         beside = np.maximum(np.append(blocks[1:], 0.0), np.append(0.0, blocks[:-1]))
         out.append(np.sort(blocks[(blocks >= beside) & (blocks > 0)])[::-1])
     return out
 
 
 def units(parts: Sequence[Doubles], apart: int, least: float) -> Doubles:
-    """Return what is usual of each sensor, float64 [C]: the highest episode but two of all groups, at least `least`."""
+    """Return each sensor's unit, float64 [C]: the third-highest episode of all groups, at least `least`."""
     found = [episodes(part, apart) for part in parts]
     out = np.full(len(parts[0]), least)
     for sensor in range(len(out)):
@@ -54,14 +53,14 @@ def units(parts: Sequence[Doubles], apart: int, least: float) -> Doubles:
 
 
 def thresholds(parts: Sequence[Doubles], apart: int, allowed: float) -> Doubles:
-    """Return the thresholds [C] that as many episodes exceed as are allowed, a like number for each sensor.
+    """Return the thresholds [C] that the allowed number of episodes exceed, about the same number for each sensor.
 
     A sensor with few episodes gets the threshold of all sensors together.
 
     Args:
         parts: statistics of the groups, float64 [C, N], in units of their sensors.
-        apart: as in `episodes`.
-        allowed: number of episodes in these series, of all sensors; fractions of one are extrapolated to.
+        apart: least steps between the highest values of two episodes.
+        allowed: number of episodes of all sensors in these series; a fraction of one is extrapolated.
     """
     found = [episodes(part, apart) for part in parts]
     own = [np.concatenate([each[sensor] for each in found]) for sensor in range(len(parts[0]))]

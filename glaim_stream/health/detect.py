@@ -1,4 +1,4 @@
-"""Events in the readings of a group, by the habits of its sensors."""
+"""Detects events in the readings of a group, by the habits of its sensors."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-QUIET = 48  # steps without an alarm of a sensor, before its next one is an event
+QUIET = 48  # steps without an alarm of a sensor before its next alarm is an event
 _ONE_OUTAGE = 16  # steps between the first and the last silence of an outage
-_WAIT = 6  # blocks after the first one at fault, in which others may join
+_WAIT = 6  # blocks after the first block at fault in which other sensors may join
 _ONE_SHIFT = 24  # blocks before and after a shift in which drifts are part of it
-_LASTING = 4  # of these, at fault too
+_LASTING = 4  # blocks at fault, of the last `_WAIT`, that make a drift
 # Steps before a step that decide whether it has an event: a mean with a run in it, shifts, and both quiet times.
 MEMORY = drift.MEMORY + runs.LONGEST + (3 * _ONE_SHIFT + _WAIT) * BLOCK + 2 * QUIET
 _DENSE = 0.5  # share of the steps with a spike, from which spikes are chatter
@@ -33,10 +33,9 @@ def detect(habits: Habits, series: Series, warm_up: int = 0) -> list[Event]:
     """Return the events of a group in the order of time.
 
     Args:
-        habits: of its sensors.
-        series: its readings.
-        warm_up: number of first steps that only serve to look back; MEMORY of them give the events that a longer
-            series gives.
+        habits: habits of the group's sensors.
+        series: readings of the group.
+        warm_up: number of first steps without events of their own; MEMORY of them give the events of a longer series.
 
     Raises:
         ValueError: the series has other sensors or another step than the habits, or its group is unknown.
@@ -62,16 +61,16 @@ def detect(habits: Habits, series: Series, warm_up: int = 0) -> list[Event]:
 
 
 def _stuck(habits: Habits, series: Series, moved: Bools, judged: Bools) -> Iterator[Event]:
-    """Runs that are too long, those that began together as one event.
+    """Runs that are too long; those that began together are one event.
 
     Sensors that came to rest together, at values at which they usually rest or at their limits, are no event: a valve
-    was shut, or the air is saturated. During an outage those that rest with a sensor may be among the silent ones.
+    was shut, or the air is saturated. During an outage the sensors that rest with one may be among the silent ones.
 
     Args:
-        habits: of the sensors.
-        series: their readings.
-        moved: bool [C, N], sensors whose values have moved: they rest at other ones.
-        judged: bool [C, 1].
+        habits: habits of the sensors.
+        series: readings of the sensors.
+        moved: bool [C, N], sensors whose values have moved, so they rest at other values.
+        judged: bool [C, 1], sensors that are judged.
     """
     found, score = runs.runs_of(series), habits.run_scores(series, moved)
     stuck = (score > 1.0) & judged
@@ -80,7 +79,7 @@ def _stuck(habits: Habits, series: Series, moved: Bools, judged: Bools) -> Itera
     at_rest = habits.at_rest(found.value) | at_limit
     begins = onsets(stuck, QUIET)
     for step in np.flatnonzero(begins.any(axis=0)).tolist():
-        # Runs that are half as long as is too long have begun too; they may exceed the threshold later.
+        # Runs of half the length that is too long have begun too; they may exceed the threshold later.
         for members in runs.began_together(found.start[:, step], (score[:, step] > 0.5) & judged[:, 0]):
             if not begins[members, step].any() or _alarmed_before(stuck, members, step):
                 continue
@@ -92,7 +91,7 @@ def _stuck(habits: Habits, series: Series, moved: Bools, judged: Bools) -> Itera
 
 
 def _silent(habits: Habits, series: Series, judged: Bools) -> Iterator[Event]:
-    """Silences that are too long, as one event where they began together, or one after the other and last."""
+    """Silences that are too long; those that began together, or one after the other and still last, are one event."""
     age, score = runs.silence(series), habits.scores("silence", series)
     alarm = (score > 1.0) & judged
     begins = onsets(alarm, QUIET)
@@ -113,7 +112,7 @@ def _silent(habits: Habits, series: Series, judged: Bools) -> Iterator[Event]:
 
 @dataclass(frozen=True)
 class _Silence:
-    """Sensors that fell silent from step `since` on, noticed at `step`."""
+    """Sensors that fell silent at step `since` or later, noticed at `step`."""
 
     members: Ints
     since: int
@@ -126,7 +125,7 @@ class _Silence:
         return bool(lasts) and self.since - earlier.since <= _ONE_OUTAGE
 
     def with_others(self, later: _Silence) -> _Silence:
-        """Both as one, noticed when it had several sensors."""
+        """Both silences as one, noticed when it had several sensors."""
         step = self.step if len(self.members) > 1 else later.step
         members = np.union1d(self.members, later.members)
         return _Silence(members, min(self.since, later.since), step, max(self.score, later.score))
@@ -138,18 +137,18 @@ def _alarmed_before(alarm: Bools, members: Ints, step: int) -> bool:
 
 
 def _jumps(habits: Habits, series: Series, judged: Bools) -> Iterator[Event]:
-    """Spikes and chatter, which alarm together: what is dense is chatter."""
+    """Spikes and chatter, which alarm together: dense spikes are chatter."""
     spiking = habits.scores("spiking", series)
     score = np.maximum(spiking, habits.scores("chatter", series))
     share = spike_share(series, habits.units, BLOCK)
-    # Where a sensor is silent, readings leave the window, and the mean of fewer is less certain.
+    # While a sensor is silent, readings leave the window, and the mean of fewer is less certain.
     for members, since, step, highest in _windowed(score, series, judged & series.observed):
         dense = share[members, step].max() >= _DENSE or spiking[members, step].max() <= 1.0
         yield _event(habits, series, Fault.CHATTER if dense else Fault.SPIKING, members, since, step, highest)
 
 
 def _windowed(score: Doubles, series: Series, judged: Bools) -> Iterator[tuple[Ints, int, int, float]]:
-    """Alarms of statistics of a window: sensors, first and last step, and score; a stretch of BLOCK steps has one."""
+    """Alarms of window statistics: sensors, first and last step, and score; a stretch of BLOCK steps has one alarm."""
     begins = onsets((score > 1.0) & judged, QUIET)
     stretch = (series.first + np.arange(series.steps)) // BLOCK
     steps = np.flatnonzero(begins.any(axis=0))
@@ -164,12 +163,12 @@ def _windowed(score: Doubles, series: Series, judged: Bools) -> Iterator[tuple[I
 
 
 def _drifts(habits: Habits, series: Series, doubted: Bools, judged: Bools) -> tuple[list[Event], Bools]:
-    """Sensors at fault, some blocks after the first one; several at fault within these blocks are a shift.
+    """Sensors at fault, some blocks after the first block at fault; several of them within these blocks are a shift.
 
-    A drift is part of a shift that follows or that went before: one after the other leaves its estimate.
+    A drift belongs to a shift that follows or preceded it: in a shift, sensors leave their estimates one by one.
 
     Returns:
-        Events, and which sensors' values have moved, bool [C, N].
+        Events, and the sensors whose values have moved, bool [C, N].
     """
     moved = np.zeros(series.observed.shape, np.bool_)
     if habits.estimates is None:

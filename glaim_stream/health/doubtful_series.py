@@ -1,8 +1,8 @@
 """Doubtful readings of long series, whose past and future are both known.
 
 Each reading is judged by a window of the readings on both sides of it, with the rule of
-`glaim_stream.health.plausibility`. Where the readings of a sensor usually lie takes the place of the range of the
-training. What is found narrows that range, which may find more.
+`glaim_stream.health.plausibility`. The usual range of a sensor's readings takes the place of the range of the training.
+Doubted readings narrow that range, so more may be found.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from glaim_stream.form import Kind, are, kind_of
 from glaim_stream.health.plausibility import Bools, Doubles, Plausibility, Range
 
 _WINDOW = 96  # steps
-_TAIL = 0.01  # of a sensor's readings, which may be doubtful
-_TAIL_OF_REPEATED = 0.05  # of those that differ from a value that most repeat, among which the doubtful ones are more
-_ROOM = 0.5  # widths between the tails, on either side, before the same again is far: rain has heavy tails
-_FEWEST = 50  # readings that show where a sensor's readings usually lie
+_TAIL = 0.01  # share of a sensor's readings that may be doubtful
+_TAIL_OF_REPEATED = 0.05  # the same share of readings that differ from a mostly repeated value
+_ROOM = 0.5  # widths between the tails that the range gets on either side: rain has heavy tails
+_FEWEST = 50  # readings from which a sensor's usual range is known
 _ROUNDS = 10
 
 
@@ -51,7 +51,7 @@ def _doubtful(values: Doubles, observed: Bools, rule: Plausibility) -> Bools:
     for start in range(0, max(1, steps - _WINDOW // 2), _WINDOW // 2):
         end = min(start + _WINDOW, steps)
         found = rule.doubtful(values[:, :, start:end], observed[:, :, start:end])
-        # Each window judges its middle half; the first and the last one judge what lies at the ends too.
+        # Each window judges its middle half; the first and the last window also judge the ends.
         first = start + (_WINDOW // 4 if start else 0)
         last = end if end == steps else start + 3 * _WINDOW // 4
         doubted[:, :, first:last] = found[:, :, first - start : last - start]
@@ -59,9 +59,9 @@ def _doubtful(values: Doubles, observed: Bools, rule: Plausibility) -> Bools:
 
 
 def _circles(values: Doubles, observed: Bools) -> Doubles:
-    """The least value of each sensor's circle, [C]; NaN for sensors that are no directions but for a few readings.
+    """The least value of each sensor's circle, [C]; NaN for sensors that are not directions, apart from a few readings.
 
-    More readings than may be doubtful lie in the first and in the last quarter of the circle.
+    A direction has more readings in the first and in the last quarter of the circle than may be doubtful.
     """
     few, found = _TAIL * observed.sum(axis=(0, 2)), np.full(values.shape[1], np.nan)
     for start in start_of(np.array([False, True])).tolist():
@@ -75,9 +75,9 @@ def _circles(values: Doubles, observed: Bools) -> Doubles:
 
 
 def _usual_range(values: Doubles, observed: Bools) -> Range:
-    """Where the readings of each series usually lie, [g, C] each; infinite where too few show it.
+    """Usual range of the readings of each series, [g, C] each; infinite with too few readings.
 
-    Of a sensor that mostly repeats one value (rain), the readings that differ from it count.
+    If a sensor mostly repeats one value (rain), only the readings that differ from it count.
     """
     least, most = np.full(values.shape[:2], -np.inf), np.full(values.shape[:2], np.inf)
     for place in np.ndindex(*values.shape[:2]):

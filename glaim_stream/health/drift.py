@@ -1,12 +1,12 @@
-"""Sensors that leave their estimates by the others, and which of them is at fault.
+"""Sensors that leave their estimates by the others, and the sensor at fault among them.
 
-What is judged is the mean of a sensor's residual over the newest `BLOCKS` blocks. That is as much as a worker's window
-holds, so files and streams are judged alike.
+The mean of a sensor's residual over the newest `BLOCKS` blocks is judged. A worker's window holds as many blocks, so
+files and streams are judged alike.
 
-A sensor that drifts takes its neighbours' estimates along, so they leave theirs too. The one at fault is the one
-without which the others' residuals are calm again: its readings are taken out of all estimates, and who still alarms is
-the next candidate. Of a meter and those that it adds up, each explains the same residual, until one leaves its usual
-range: before that it is not decided. Where several are at fault at once, no single one is: habits have changed.
+A sensor that drifts takes its neighbours' estimates along, so they leave theirs too. The sensor at fault is the one
+without which the others' residuals are calm again: its readings are taken out of all estimates, and a sensor that still
+alarms is the next candidate. A meter and the sensors that it adds up all explain the same residual; the sensor at fault
+is undecided until one leaves its usual range. If several are at fault at once, no single one is: habits have changed.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-BLOCKS = 12  # whose mean is judged
+BLOCKS = 12  # number of blocks in the mean that is judged
 MEMORY = BLOCKS * BLOCK  # steps
 MOST = 1000.0  # scales; a reading counts as no further from its level
-SHARED = 3  # sensors at fault at once, or half of the group's if that is less: no single one is
-_MOST_CANDIDATES = 8  # with the highest scores: each costs the residuals of all sensors
+SHARED = 3  # sensors at fault at once that are a shift, or half of the group's if that is less
+_MOST_CANDIDATES = 8  # candidates with the highest scores; each costs the residuals of all sensors
 DECIDED_WITHIN = 24  # blocks
 _SUSPECT = 0.25  # limits; a neighbour may alarm before the sensor that is at fault
 
@@ -36,12 +36,12 @@ _SUSPECT = 0.25  # limits; a neighbour may alarm before the sensor that is at fa
 def recent(deviation: Doubles, scale: Doubles) -> Doubles:
     """Return means of the newest `BLOCKS` blocks at each block [C, n].
 
-    They are NaN where the newest block is not known, or fewer than half are: the readings of a silent sensor are of
-    another time than those of the others.
+    A mean is NaN if the newest block, or more than half of the blocks, are unknown: readings of a silent sensor are
+    from another time than those of the others.
 
     Args:
         deviation: float64 [C, n], block means less the group's levels; NaN where there is none.
-        scale: float64 [C], of the estimates. Sums are of parts of it, up to MOST of it.
+        scale: float64 [C], scale of the estimates. Sums are of parts of it, up to MOST of it.
     """
     known = np.isfinite(deviation)
     parts = np.clip(np.where(known, deviation, 0.0) / scale[:, None], -MOST, MOST)
@@ -49,26 +49,26 @@ def recent(deviation: Doubles, scale: Doubles) -> Doubles:
 
 
 def mean(total: Doubles, count: Ints, newest: Bools) -> Doubles:
-    """Return total / count; NaN where fewer than half of the blocks count, or the newest does not."""
+    """Return total / count; NaN if fewer than half of the blocks count, or the newest does not."""
     return np.where(newest & (2 * count >= BLOCKS), total / np.maximum(count, 1), np.nan)
 
 
 def statistic(estimates: Estimates, means: Doubles, left_out: Bools | None = None) -> Doubles:
     """Return the distance of means [C, n] from their estimates by the other sensors, in scales.
 
-    It is 0 where a mean is unknown, and where those of more than half of the sensors are: thresholds are learned from
-    estimates by more of them.
+    The distance is 0 if the mean, or the means of more than half of the sensors, are unknown: thresholds are learned
+    from estimates by more sensors.
 
     Args:
-        estimates: by the other sensors.
-        means: as `recent` gives them.
+        estimates: estimates by the other sensors.
+        means: float64 [C, n], result of `recent`.
         left_out: bool [C], sensors that estimate no other one.
     """
     return _judged(means, estimates.residuals(means, left_out))
 
 
 def scores(estimates: Estimates, means: Doubles, limit: Doubles, left_out: Bools | None = None) -> Doubles:
-    """Return what `statistic` does in limits [C]; those of estimates by fewer sensors are wider."""
+    """Return `statistic` in limits [C]; limits of estimates by fewer sensors are wider."""
     return _judged(means, estimates.scores(means, limit, left_out))
 
 
@@ -79,12 +79,12 @@ def _judged(means: Doubles, residuals: Doubles) -> Doubles:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Who is at fault at a block.
+    """The sensors at fault at a block.
 
-    fault: bool [C].
-    unrest: the highest score of the others without them.
-    suspects: bool [C], every sensor that may be the one at fault: without it alone, the others are calm. Where several
-        are at fault, those.
+    fault: bool [C], sensors at fault.
+    unrest: highest score of the others without them.
+    suspects: bool [C], every sensor that may be the one at fault: the others are calm without it. If several sensors
+        are at fault, these.
     """
 
     fault: Bools
@@ -93,26 +93,26 @@ class Verdict:
 
     @property
     def decided(self) -> bool:
-        """Whether no other sensor may be at fault."""
+        """True if no other sensor may be at fault."""
         return not (self.suspects & ~self.fault).any()
 
 
 def at_fault(deviation: Doubles, doubted: Bools, estimates: Estimates, limit: Doubles) -> tuple[Bools, Bools, Doubles]:
-    """Return the sensors at fault at each block, at which ones that is sure, and all scores in limits.
+    """Return the sensors at fault at each block, the blocks at which this is sure, and all scores in limits.
 
-    A drift that begins may be that of any of some sensors that follow from one another. The next block at which only
-    one of them is left tells which, or else the one before, within `DECIDED_WITHIN` blocks. Otherwise it is the one
-    without which the others are calmest, and not sure.
+    Sensors that follow from one another may all explain a drift that begins. The next block with only one of them left
+    decides, or else the block before, within `DECIDED_WITHIN` blocks. Otherwise the sensor without which the others are
+    calmest counts as at fault, and this is not sure.
 
     Returns:
         bool [C, n], bool [n] and float64 [C, n].
 
     Args:
         deviation: float64 [C, n], block means less the group's levels; NaN where there is none.
-        doubted: bool [C, n], blocks at which a sensor is known to be faulty otherwise: it estimates no other one as
-            long as that lies among the recent blocks, and has no fault of this kind.
-        estimates: by the other sensors.
-        limit: float64 [C], above which a sensor alarms.
+        doubted: bool [C, n], blocks at which a sensor has another known fault. As long as one is among the recent
+            blocks, the sensor estimates no other and has no drift.
+        estimates: estimates by the other sensors.
+        limit: float64 [C], value above which a sensor alarms.
     """
     means = recent(deviation, estimates.scale)
     score = scores(estimates, means, limit)
@@ -136,7 +136,7 @@ def at_fault(deviation: Doubles, doubted: Bools, estimates: Estimates, limit: Do
 
 
 def _decide(verdicts: list[tuple[int, Verdict]], fault: Bools) -> None:
-    """Enter who is at fault [C, n] at decided blocks, and at others where the one of the last decided block may be."""
+    """Set the sensors at fault [C, n] at decided blocks, and at others that suspect the last decided sensor."""
     last, last_at = np.zeros(len(fault), np.bool_), 0
     for block, verdict in verdicts:
         if verdict.decided:
@@ -147,19 +147,19 @@ def _decide(verdicts: list[tuple[int, Verdict]], fault: Bools) -> None:
 
 
 def shared_by(sensors: int) -> int:
-    """Return the number of sensors at fault that make a shift in a group of that many."""
+    """Return the number of sensors at fault that make a shift in a group of this many."""
     return min(SHARED, max(2, (sensors + 1) // 2))
 
 
 def culprits(scores: Callable[[Bools], Doubles], score: Doubles, doubted: Bools) -> Verdict:
-    """Return who is at fault.
+    """Return the sensors at fault.
 
-    Sensors are removed one after the other until the others are calm. With as many as make a shift the search ends.
+    Sensors are removed one by one until the others are calm, or until as many are removed as make a shift.
 
     Args:
-        scores: of all sensors [C] in limits, when the given ones [C] estimate no other.
-        score: float64 [C], when all of them do.
-        doubted: bool [C], sensors that are faulty otherwise.
+        scores: returns the scores of all sensors [C], in limits, when the given sensors [C] estimate no other.
+        score: float64 [C], scores when all sensors estimate the others.
+        doubted: bool [C], sensors with another fault.
     """
 
     def calmer(without: Bools) -> Doubles:

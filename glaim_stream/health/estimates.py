@@ -1,10 +1,10 @@
-"""Leave-one-out estimates by the closed form: each sensor's slow course, given the courses of the others alone.
+"""Leave-one-out estimates by the closed form: each sensor's slow course, given only the courses of the others.
 
 The closed form knows how the cells of a window vary around the sensors' levels, and how the levels vary from window to
 window. Together they give the covariance [C, C] of means over a block of steps. With its inverse P, the residual of
 sensor c is (P z)_c / P_cc, where z are deviations from the group's levels: the difference from the mean given all
-others (Whittaker, 1990, Graphical models in applied multivariate statistics, section 5.8). A sensor's own past is no
-part of it, because a drift would take its estimate along.
+others (Whittaker, 1990, Graphical models in applied multivariate statistics, section 5.8). A sensor's own past is not
+used, because a drift would take its estimate along.
 
 The probes of the stream give no such residuals: they hide a sensor's newest steps, and its older ones remain.
 """
@@ -26,12 +26,12 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 BLOCK = 8  # steps
-FEWEST = 3  # readings of a block that has a mean
+FEWEST = 3  # readings from which a block has a mean
 _MOST = 1e6  # scales; a residual counts as no larger
-_RIDGE = 0.01  # of a variance: that much of each sensor no other explains
+_RIDGE = 0.01  # share of each sensor's variance that no other sensor explains
 
 
-_KEPT = 64  # patterns of missing sensors, whose weights are kept
+_KEPT = 64  # patterns of missing sensors with weights in the cache
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Estimates:
     def residuals(self, deviation: Doubles, left_out: Bools | None = None) -> Doubles:
         """Return residuals [C, n] in scales; NaN where a block has no mean.
 
-        Where sensors are missing, estimates are less certain: their residuals are scaled down to the deviation that
-        they have where all sensors are known.
+        With missing sensors, estimates are less certain: residuals are scaled down to the deviation that they have
+        when all sensors are known.
 
         Args:
             deviation: float64 [C, n], block means less the group's levels, sensor units; NaN where there is none.
@@ -58,16 +58,16 @@ class Estimates:
         return self._residuals(deviation, left_out, None)
 
     def scores(self, deviation: Doubles, limit: Doubles, left_out: Bools | None = None) -> Doubles:
-        """Return residuals as `residuals` does, in limits.
+        """Return residuals in limits instead of scales.
 
-        A limit was learned while the others were known. One that is tight tells that the sensor follows from them more
-        exactly than the covariance knows. Without those from which it follows, that is not so any more: for the share
-        of the variance that they explained, the limit is as wide as the widest of the group, in deviations.
+        A limit was learned while the others were known. A tight limit shows that the sensor follows from them more
+        exactly than the covariance knows, which no longer holds without them: for the share of the variance that they
+        explained, the limit is as wide as the widest of the group, in deviations.
 
         Args:
-            deviation: as in `residuals`.
-            limit: float64 [C], of residuals where all sensors are known; infinite: not judged.
-            left_out: as in `residuals`.
+            deviation: float64 [C, n], argument of `residuals`.
+            limit: float64 [C], limits of residuals when all sensors are known; infinite: not judged.
+            left_out: bool [C], argument of `residuals`.
         """
         return self._residuals(deviation, left_out, limit)
 
@@ -79,7 +79,7 @@ class Estimates:
         for pattern, blocks in _patterns(feeds):
             weights, share = self._weights_of(pattern)
             estimate = np.zeros((len(scaled), len(blocks)))
-            for sensor in np.flatnonzero(pattern):  # not a product of matrices, whose bits depend on its shape
+            for sensor in np.flatnonzero(pattern):  # the bits of a product of matrices depend on its shape
                 estimate += weights[:, sensor, None] * scaled[sensor, blocks]
             unit = 1.0 / share if limit is None else self._widened(limit, share) / share
             out[:, blocks] = (scaled[:, blocks] - estimate) / unit[:, None]
@@ -108,15 +108,15 @@ class Estimates:
 
     @cached_property
     def _kept(self) -> dict[bytes, tuple[Doubles, Doubles]]:
-        """Weights of the patterns that were seen last."""
+        """Cache: weights of the patterns that were seen last."""
         return {}
 
     def _weights(self, pattern: Bools) -> tuple[Doubles, Doubles]:
-        """The estimates of all sensors by those of a pattern.
+        """The estimates of all sensors by the sensors of a pattern.
 
         Returns:
-            Weights [C, C] of the sensors of the pattern, none of their own; and the deviation of each residual [C] when
-            all sensors are known, as a share of that with this pattern.
+            Weights [C, C] of the sensors of the pattern, without their own; and the deviation of each residual [C] when
+            all sensors are known, as a share of its deviation with this pattern.
         """
         weights, variance = np.zeros(self.correlation.shape), np.diagonal(self.correlation).copy()
         inside, outside = np.flatnonzero(pattern), np.flatnonzero(~pattern)
@@ -137,7 +137,7 @@ class Estimates:
 
 
 def _patterns(feeds: Bools) -> Iterator[tuple[Bools, Ints]]:
-    """Each pattern of a column, bool [C], and the columns [n] that have it."""
+    """Each pattern of a column, bool [C], and the columns [n] with this pattern."""
     columns = np.ascontiguousarray(feeds.T)
     if not columns.size:
         return
@@ -168,7 +168,7 @@ def block_means(series: Series, left_out: Bools | None = None) -> tuple[Doubles,
     """Return means of whole blocks [C, n], NaN with few readings, and the index of the first block's first step.
 
     Args:
-        series: blocks begin at the steps whose number is a multiple of BLOCK.
+        series: readings; blocks begin at steps with a multiple of BLOCK as their number.
         left_out: bool [C, N], readings that do not count.
     """
     first = -series.first % BLOCK

@@ -9,7 +9,7 @@ from glaim_stream.core.times import text_of_ms
 
 
 class Fault(StrEnum):
-    """What is unusual."""
+    """Kind of a fault."""
 
     FROZEN = "frozen"  # repeats a value that it does not usually repeat
     LIMIT = "limit"  # repeats the least or the largest value that it ever had
@@ -25,14 +25,14 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happened to one sensor, or to several at once.
+    """An event of one sensor, or of several at once.
 
     Its key is (group, kind, ts_ms, sensors): the same readings give the same key, also after a restart.
 
-    sensors: ids in the order of the group's sensors; those of a drift name the sensors at fault, not their neighbours.
-    since_ms: start of the first step that is part of what happened, at most `runs.LONGEST` steps before `ts_ms`.
+    sensors: ids in the order of the group's sensors; a drift names the sensors at fault, not their neighbours.
+    since_ms: start of the first step of the event, at most `runs.LONGEST` steps before `ts_ms`.
     ts_ms: start of the step whose readings made it an event.
-    score: the highest statistic in units of its threshold, above 1; of a drift, that of any sensor of the group.
+    score: highest statistic in units of its threshold, above 1; a drift counts all sensors of the group.
     """
 
     kind: Fault

@@ -1,4 +1,4 @@
-"""Readings as series on an even grid, with the places of their stamps in their steps."""
+"""Readings as series on an even grid, with the place of each stamp in its step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from glaim_stream.health.series import Series
 
 Ints = NDArray[np.int64]
 
-MOST_CELLS = 200_000_000  # of all series: 8 bytes of a value, 8 of its stamp's place and 1 of its mask
+MOST_CELLS = 200_000_000  # cells of all series: 8 bytes for a value, 8 for its stamp's place and 1 for its mask
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def gridded(
 
     Args:
         cells: group and sensor of each cell code.
-        cell: int32 [n], codes.
+        cell: int32 [n], cell codes.
         time_ms: int64 [n], epoch milliseconds.
         value: float [n].
         step_ms: distance of two steps.
@@ -74,7 +74,7 @@ def gridded(
 
 
 def _usual_offset(cell: NDArray[np.int32], time_ms: Ints, step_ms: int, count: int) -> Ints:
-    """The usual place of each cell's stamps after a multiple of the step, int64 [cells]: their mean on a circle."""
+    """The usual distance of each cell's stamps from a multiple of the step, int64 [cells]: their mean on a circle."""
     angle = 2 * np.pi * (time_ms % step_ms) / step_ms
     east, north = (np.bincount(cell, each, count) for each in (np.cos(angle), np.sin(angle)))
     usual: Ints = np.rint(np.arctan2(north, east) / (2 * np.pi) * step_ms).astype(np.int64)

@@ -1,7 +1,7 @@
-"""What is usual of the sensors of some groups, and the thresholds of their detectors.
+"""Habits: normal behaviour of the sensors of some groups, and the thresholds of their detectors.
 
-The learned readings are cut in time. The first part shows what is usual of each sensor (units); the second one how
-often that is exceeded (thresholds), so that no threshold is judged by the readings that made its unit.
+The learned readings are cut in time. The first part gives the usual values of each sensor (units); the second part
+shows how often they are exceeded (thresholds), so no threshold is judged by the readings that made its unit.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ Bools = NDArray[np.bool_]
 
 RATE = 10.0  # false alarms in 1,000 sensor-days
 DETECTORS = ("runs", "silence", "gaps", "spiking", "chatter", "clock", "drift")
-FORM_STEPS = 24  # of the windows of a closed form that is fitted here: block means need no longer ones
-FEWEST_STEPS = 16 * FORM_STEPS  # of a group that is learned from
+FORM_STEPS = 24  # steps in the windows of a closed form that is fitted here: block means need no longer ones
+FEWEST_STEPS = 16 * FORM_STEPS  # steps from which a group is learned
 GAPS_WINDOW = 96  # steps
 _APART = 48  # steps between two episodes
-_FEWEST_READINGS = 64  # of a sensor that is judged
-_USUAL = 0.5  # share of the learned steps that makes the units
+_FEWEST_READINGS = 64  # readings from which a sensor is judged
+_USUAL = 0.5  # share of the learned steps from which the units come
 _LEAST = {"runs": 4.0, "silence": 8.0, "gaps": 3.0, "spiking": 1.0, "chatter": 0.25, "clock": 0.02}
-_MOST_REST = 2.0  # longest usual runs at a resting value that are usual too: nights, droughts and repairs differ
+_MOST_REST = 2.0  # a rest may last as many times the longest usual one: nights, droughts and repairs differ
 _LEAST_DRIFT = 1e-3  # scales
 
 
 @dataclass(frozen=True)
 class Habits:
-    """What `learn` found out about C sensors.
+    """Learned behaviour of C sensors.
 
-    levels: of each group, float64 [C], means of its readings; NaN without one.
-    judged: of each group, bool [C], sensors with enough readings.
+    levels: means of the readings by group, float64 [C]; NaN without one.
+    judged: sensors with enough readings by group, bool [C].
     resting: values at which each sensor rests, by sensor.
-    longest_rest: float64 [C], readings of the longest usual run at one of them.
-    lowest, highest: float64 [C].
-    units: of spikes and chatter.
-    unit: float64 [C], of the statistic of each detector, by its name.
-    threshold: of each detector, float64 [C] in units.
+    longest_rest: float64 [C], readings of the longest usual run at a resting value.
+    lowest, highest: float64 [C], range of the readings.
+    units: units of spikes and chatter.
+    unit: unit of the statistic by detector, float64 [C].
+    threshold: threshold by detector, float64 [C], in units.
     """
 
     sensors: tuple[str, ...]
@@ -65,7 +65,7 @@ class Habits:
 
     @property
     def rest(self) -> Doubles:
-        """Readings of a run at a resting value that count as one, float64 [C]."""
+        """Number of readings of a run at a resting value that count as one, float64 [C]."""
         unit = self.unit.get("runs", np.full(len(self.sensors), _LEAST["runs"]))
         return np.maximum(_MOST_REST * self.longest_rest / unit, 1.0)
 
@@ -74,7 +74,7 @@ class Habits:
         return self.statistic(detector, series) / (self.unit[detector] * self.threshold[detector])[:, None]
 
     def run_scores(self, series: Series, moved: Bools) -> Doubles:
-        """Return the scores of runs where the sensors [C, N] that left their estimates may rest at any value."""
+        """Return the scores of runs; the sensors [C, N] that left their estimates may rest at any value."""
         return self._runs(series, moved) / (self.unit["runs"] * self.threshold["runs"])[:, None]
 
     def statistic(self, detector: str, series: Series) -> Doubles:
@@ -96,7 +96,7 @@ class Habits:
                 raise ValueError(f"expected one of {DETECTORS[:-1]}, found {detector!r}")
 
     def at_rest(self, values: Doubles) -> Bools:
-        """Return whether values [C, N] are some at which their sensors rest."""
+        """Return the values at which their sensors rest, bool [C, N]."""
         return np.stack([np.isin(row, rest) for row, rest in zip(values, self.resting, strict=True)])
 
     def deviation(self, series: Series, left_out: Bools | None = None) -> tuple[Doubles, int]:
@@ -105,7 +105,7 @@ class Habits:
         return means - self.levels[series.group][:, None], first
 
     def with_groups(self, groups: Sequence[Series]) -> Self:
-        """Return habits that know the levels of further groups of the same sensors."""
+        """Return habits with the levels of further groups of the same sensors."""
         return replace(
             self,
             levels={**self.levels, **{each.group: _levels(each) for each in groups}},
@@ -113,7 +113,7 @@ class Habits:
         )
 
     def _runs(self, series: Series, moved: Bools | None = None) -> Doubles:
-        """Lengths of runs; those at a resting value count as parts of the longest usual one there."""
+        """Lengths of runs; the length of a run at a resting value is divided by `rest`."""
         found = runs.runs_of(series)
         length = found.length.astype(np.float64)
         rests = self.at_rest(found.value)
@@ -126,14 +126,14 @@ def learn(
     """Learn the habits of sensors.
 
     Args:
-        groups: readings without known faults; every group has the same sensors and step. Where no stamps are known, no
-            clock is judged.
+        groups: readings without known faults; every group has the same sensors and step. Without stamps, the clock is
+            not judged.
         sensors: ids of the C sensors.
-        form: a closed form of these sensors; None fits one, where there are two sensors and more.
+        form: a closed form of these sensors; None fits one if there are two sensors or more.
         rate: false alarms in 1,000 sensor-days, of all detectors together.
 
     Raises:
-        ModelError: there are too few steps, or a closed form has other sensors.
+        ModelError: there are too few steps, or the closed form has other sensors.
         ValueError: the rate is not above 0.
     """
     if not rate > 0:
@@ -225,14 +225,14 @@ def _form(groups: Sequence[Series], sensors: Sequence[str]) -> ClosedForm | None
 
 
 def _joined(groups: Sequence[Series]) -> Series:
-    """All groups one after the other, for what is learned of single readings and runs."""
+    """All groups one after the other, to learn from single readings and runs."""
     values = np.concatenate([each.values for each in groups], axis=1)
     observed = np.concatenate([each.observed for each in groups], axis=1)
     return Series("", 0, groups[0].step_ms, values, observed)
 
 
 def _levels(series: Series) -> Doubles:
-    """Means of a group's readings [C]; NaN without one, and where they are too large to be summed."""
+    """Means of a group's readings [C]; NaN without one, or if they are too large to be summed."""
     readings = series.observed.sum(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
         level = np.where(series.observed, series.values, 0.0).sum(axis=1) / np.maximum(readings, 1)

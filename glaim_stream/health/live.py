@@ -1,8 +1,8 @@
-"""Detectors for a stream: what is judged at the end of each block of eight steps, for many groups at once.
+"""Detectors for a stream, which judge many groups at once at the end of each block of eight steps.
 
-They are those of `detect`, with the same habits and thresholds, restricted to what a worker's windows hold: runs count
-up to a window and silences up to `LONGEST` steps, so a sensor whose habit is longer is not judged by them. Each result
-is a function of the window before the end of its block, so a worker that reads it again finds the same ones to the bit.
+They are the detectors of `detect`, with the same habits and thresholds, restricted to a worker's windows: runs count up
+to a window and silences up to `LONGEST` steps, so they do not judge a sensor whose habit is longer. Each result is a
+function of the window before the end of its block, so a worker that reads it again gets the same results to the bit.
 Drift is judged by `windows.sensor_drift`, the clock by `windows.sensor_clock`.
 """
 
@@ -24,17 +24,17 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 DETECTORS = ("runs", "silence", "gaps", "jumps", "drift", "clock")  # spikes and chatter alarm together
-FEWEST_JUDGED_STEPS = 48  # of a window that is judged
-LONGEST = 80  # steps of a silence: a sensor that was never seen counts as silent since its group was
-PEAK_STEPS = BLOCK + 2 * statistics.NEAR  # that the spikes of a block depend on
+FEWEST_JUDGED_STEPS = 48  # steps from which a window is judged
+LONGEST = 80  # steps of a silence: a sensor that was never seen counts as silent since its group was first seen
+PEAK_STEPS = BLOCK + 2 * statistics.NEAR  # steps on which the spikes of a block depend
 WINDOW_BLOCKS = statistics.WINDOW // BLOCK
 _DENSE = 0.5  # share of a block's steps with a spike, from which spikes are chatter
-_JOINS = 0.5  # of a threshold, from which a sensor is part of what happened to others at the same moment
+_JOINS = 0.5  # share of a threshold from which a sensor takes part in an event of others at the same moment
 
 
 @dataclass(frozen=True)
 class LiveHabits:
-    """Habits of C sensors as arrays for groups in rows; the last row is that of a group that is not known."""
+    """Habits of C sensors as arrays with groups as rows; the last row is for unknown groups."""
 
     habits: Habits
 
@@ -48,19 +48,19 @@ class LiveHabits:
 
     @cached_property
     def judged(self) -> Bools:
-        """Which sensors are judged, [groups + 1, C]: of an unknown group those that are in any known one."""
+        """Sensors that are judged, bool [groups + 1, C]; in an unknown group, those judged in any known one."""
         known = np.array(list(self.habits.judged.values()))
         return np.vstack([known, known.any(axis=0)])
 
     @cached_property
     def limit(self) -> dict[str, Doubles]:
-        """Above which the statistic of each detector alarms, float64 [C]."""
+        """Limit above which the statistic of each detector alarms, float64 [C]."""
         habits = self.habits
         return {name: habits.unit[name] * habits.threshold[name] for name in habits.unit}
 
     @property
     def judges_drift(self) -> bool:
-        """Whether the habits have estimates, and thresholds of this kind of drift."""
+        """Whether the habits have estimates, and thresholds for this kind of drift."""
         return self.habits.estimates is not None and bool(np.isfinite(self.limit["drift"]).any())
 
     @property
@@ -70,7 +70,7 @@ class LiveHabits:
 
     @property
     def estimates(self) -> Estimates:
-        """By the other sensors, where drift is judged."""
+        """Estimates by the other sensors, if drift is judged."""
         assert self.habits.estimates is not None
         return self.habits.estimates
 
@@ -82,19 +82,19 @@ class LiveHabits:
 
     @cached_property
     def rest(self) -> Doubles:
-        """Readings at a resting value that count as one, float64 [C]."""
+        """Number of readings at a resting value that count as one, float64 [C]."""
         return self.habits.rest
 
     @cached_property
     def resting(self) -> Doubles:
-        """Resting values [C, MOST_RESTING] in the digits of a float32, which training may have kept; NaN for none."""
+        """Resting values [C, MOST_RESTING] as float32 digits, since training may have kept float32; NaN for none."""
         out = np.full((len(self.habits.sensors), runs.MOST_RESTING), np.nan)
         for sensor, values in enumerate(self.habits.resting):
             out[sensor, : len(values)] = values
         return out.astype(np.float32).astype(np.float64)
 
     def at_rest(self, values: Doubles, sensor: Ints) -> Bools:
-        """Whether values [k] are some at which their sensors [k] rest."""
+        """Whether values [k] are resting values of their sensors [k]."""
         found: Bools = (_short(values)[:, None] == self.resting[sensor]).any(axis=1)
         return found
 
@@ -107,13 +107,13 @@ class LiveHabits:
 
 @dataclass(frozen=True)
 class Found:
-    """What a detector found at the end of a block, for R groups of C sensors.
+    """Result of a detector at the end of a block, for R groups of C sensors.
 
-    alarm: bool [R, C].
+    alarm: bool [R, C], sensors that alarm.
     statistic: float64 [R, C], in the detector's own unit; 0 where it was not computed.
-    limit: float64 [R, C], above which it alarms.
-    age: int64 [R, C], steps since what happened began.
-    special: bool [R, C]: of runs at a limit, of jumps those that are chatter.
+    limit: float64 [R, C], value above which the statistic alarms.
+    age: int64 [R, C], steps since the event began.
+    special: bool [R, C], runs at a limit; for jumps, True if they are chatter.
     """
 
     alarm: Bools
@@ -125,7 +125,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Jumps:
-    """Sums of one block [R, C]: spikes and bends in 1/65,536 of a unit, the readings with a bend, and with a spike."""
+    """Sums of one block [R, C]: spikes and bends in 1/65,536 of a unit, readings with a bend, readings with a spike."""
 
     spikes: Ints
     bends: Ints
@@ -139,7 +139,7 @@ def jumps_of_block(live: LiveHabits, values: Doubles, observed: Bools) -> Jumps:
     Args:
         live: habits.
         values: float64 [R, C, PEAK_STEPS], the newest step last.
-        observed: bool alike.
+        observed: bool [R, C, PEAK_STEPS].
     """
     units = live.habits.units
     peak, bend = _peaks_and_bends(values, observed)
@@ -163,12 +163,12 @@ def jumps(live: LiveHabits, block: Jumps, spikes: Ints, bends: Ints, bent: Ints)
     limit = np.where(by_chatter, live.limit["chatter"], live.limit["spiking"])
     score = np.maximum(spiking, chatter)
     age = np.full(score.shape, statistics.WINDOW - 1, np.int64)
-    # Where a sensor is silent, readings leave the sums, and the mean of fewer is less certain.
+    # While a sensor is silent, readings leave the sums, and the mean of fewer is less certain.
     return Found((score > 1.0) & (block.bent > 0), score * limit, limit, age, dense)
 
 
 def gaps(live: LiveHabits, observed: Bools) -> Found:
-    """Judge how many gaps began in a window, bool [R, C, T]."""
+    """Judge the number of gaps that began in a window, bool [R, C, T]."""
     begun = np.count_nonzero(observed[..., :-1] & ~observed[..., 1:], axis=2)
     limit = np.broadcast_to(live.limit["gaps"], begun.shape)
     age = np.full(begun.shape, observed.shape[2] - 1, np.int64)
@@ -176,13 +176,13 @@ def gaps(live: LiveHabits, observed: Bools) -> Found:
 
 
 def silence(live: LiveHabits, age: Ints, since: Ints, known: Bools, judged: Bools) -> Found:
-    """Judge silences; those that began together with one that is too long are part of it.
+    """Judge silences; silences that began together with one that is too long are part of it.
 
     Args:
         live: habits.
         age: int64 [R, C], steps since each sensor's last reading.
-        since: int64 [R], steps since the group's first reading that is remembered, itself included.
-        known: bool [R], groups that the habits know: their sensors speak, though they may not have done so yet.
+        since: int64 [R], steps since the group's first remembered reading, that step included.
+        known: bool [R], groups that the habits know: their sensors send readings, even if none has come yet.
         judged: bool [R, C], sensors that count.
     """
     steps = np.minimum(np.minimum(age, since[:, None]), LONGEST)
@@ -199,15 +199,15 @@ def silence(live: LiveHabits, age: Ints, since: Ints, known: Bools, judged: Bool
 def stuck(live: LiveHabits, values: Doubles, observed: Bools, candidates: Bools, moved: Bools, outage: Bools) -> Found:
     """Judge runs of equal readings.
 
-    Sensors that rest together are no event, and during an outage those that would rest with a sensor may be silent.
+    Sensors that rest together are no event; during an outage, the sensors that rest with one may be silent.
 
     Args:
         live: habits.
         values: float64 [R, C, T], a window, the newest step last.
-        observed: bool alike.
-        candidates: bool [R, C], sensors that may be stuck; others are not looked at.
-        moved: bool [R, C], sensors whose values have moved: they rest at other ones.
-        outage: bool [R], groups of which several sensors are silent.
+        observed: bool [R, C, T].
+        candidates: bool [R, C], sensors that may be stuck; others are skipped.
+        moved: bool [R, C], sensors whose values have moved, so they rest at other values.
+        outage: bool [R], groups with several silent sensors.
     """
     shape = candidates.shape
     length, age = np.zeros(shape), np.zeros(shape, np.int64)
@@ -230,7 +230,7 @@ def stuck(live: LiveHabits, values: Doubles, observed: Bools, candidates: Bools,
 
 
 def was_stuck(live: LiveHabits, values: Doubles, observed: Bools) -> Bools:
-    """Return which sensors of a group had too long a run at any step of a window [C, T], bool [C]."""
+    """Return the sensors of a group with too long a run at any step of a window [C, T], bool [C]."""
     found = runs.runs_of(Series("", 0, 1, values, observed))
     sensor = np.repeat(np.arange(len(values)), values.shape[1])
     rests = live.at_rest(found.value.reshape(-1), sensor).reshape(values.shape)
@@ -240,7 +240,7 @@ def was_stuck(live: LiveHabits, values: Doubles, observed: Bools) -> Bools:
 
 
 def may_be_stuck(values: Doubles, observed: Bools) -> Bools:
-    """Return which sensors repeat their value at the newest three steps, or have none at one of them, bool [R, C].
+    """Return the sensors that repeat their value at the newest three steps, or miss one of them, bool [R, C].
 
     No limit is below four readings (`habits`), so a run of two takes part in no event.
 
@@ -254,7 +254,7 @@ def may_be_stuck(values: Doubles, observed: Bools) -> Bools:
 
 
 def _peaks_and_bends(values: Doubles, observed: Bools) -> tuple[Doubles, Doubles]:
-    """Those of `statistics` at the steps of the newest block, [R, C, BLOCK]; without holes a short way."""
+    """Peaks and bends of `statistics` at the steps of the newest block, [R, C, BLOCK]; faster without holes."""
     newest = values[..., -BLOCK - 2 :]
     first, middle, last = newest[..., :-2], newest[..., 1:-1], newest[..., 2:]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -269,6 +269,6 @@ def _peaks_and_bends(values: Doubles, observed: Bools) -> tuple[Doubles, Doubles
 
 
 def _short(values: Doubles) -> Doubles:
-    """The values as a float32 holds them; those that it cannot hold are infinite."""
+    """The values rounded to float32; infinite if float32 cannot hold them."""
     with np.errstate(over="ignore"):
         return values.astype(np.float32).astype(np.float64)

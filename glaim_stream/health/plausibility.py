@@ -1,25 +1,25 @@
-"""Doubtful readings: single readings that stand apart from all else that their sensor sent.
+"""Doubtful readings: single readings that stand apart from all others of their sensor.
 
-A reading is judged by the window alone, so the judgement is a function of the topic and no state needs a rebuild. It is
-doubted where all of this holds:
+A reading is judged by its window only, so the judgement is a function of the topic and no state needs a rebuild. It is
+doubted if all of this holds:
 
 - it is far from the median of its sensor's readings in the window, and far from the median of the three readings on
   either side of it; far means `_FAR` and `_FAR_LOCALLY` robust deviations (1.4826 times the median absolute deviation,
-  as by Hampel). The first keeps the peaks of a smooth series, the second those of a series that swings;
+  after Hampel). The first keeps the peaks of a smooth series, the second the peaks of a series that swings;
 - fewer than two of these six readings are near it: a shift is believed from its third reading on, and its first two
   readings are believed once the third has come;
 - no other sensor of the group jumped at that step by a similar number of deviations.
 
-Where the range of the training is known, a reading that lies beyond it by more than that range is doubted too, however
-few readings there are, and whatever a dry window says of rain. A shift to there is believed from its third reading on,
-and the jump of another sensor confirms it only if that sensor is as far beyond its own range.
+If the range of the training is known, a reading beyond it by more than that range is doubted too, however few readings
+there are, and even if a dry window makes rain look unusual. A shift to such values is believed from its third reading
+on, and the jump of another sensor confirms it only if that sensor is as far beyond its own range.
 
 More than half of a sensor's readings must be sound. A sensor that repeats one value in more than half of its window
-(rain, a valve) has no median deviation: the median of its other deviations takes the place. Where there are fewer than
-`_FEWEST` of these, or fewer than `FEWEST_READINGS` readings, nothing is known of its habits and nothing is doubted.
+(rain, a valve) has no median deviation: the median of its other deviations takes its place. With fewer than `_FEWEST`
+of these, or fewer than `FEWEST_READINGS` readings, the sensor's habits are unknown and nothing is doubted.
 
-A direction in degrees is judged by its distance from the others on the circle: 358 does not stand apart from 2. None
-lies beyond the ends of its circle, 0 and 360 or -180 and 180.
+A direction in degrees is judged by its distance from the others on the circle: 358 does not stand apart from 2. No
+direction lies beyond the ends of its circle, 0 and 360 or -180 and 180.
 
 Source: Hampel (1974), The influence curve and its role in robust estimation; Pearson (2002), Outliers in process
 modeling and identification, for its moving window.
@@ -41,17 +41,17 @@ Bools = NDArray[np.bool_]
 Range = tuple[Doubles, Doubles]  # least and largest reading of each sensor, [C] each, or [n, C] for n windows
 
 _FAR, _FAR_LOCALLY = 5.0, 10.0  # robust deviations
-_FAR_OF_REPEATED = 4.0  # times as far, for a sensor that mostly repeats one value: such sensors have heavy tails
-_NORMAL = 1.4826  # median absolute deviations in a deviation, of a normal distribution
+_FAR_OF_REPEATED = 4.0  # factor on both for a sensor that mostly repeats one value: such sensors have heavy tails
+_NORMAL = 1.4826  # deviation of a normal distribution, in median absolute deviations
 _SIDE = 3  # readings on either side
-_CONFIRMED = 2  # of these, near a reading that is believed
-_NEAR = 0.5  # of the reading's distance from the median
+_CONFIRMED = 2  # readings on either side that must be near for a reading to be believed
+_NEAR = 0.5  # share of the reading's distance from the median
 _JUMP, _ALIKE, _TOGETHER = 4.0, 10.0, 100.0  # deviations of another sensor's jump, ratio of two jumps, largest believed
 FEWEST_READINGS = 12
 _FEWEST = 3
-# No reading is further from its mean than this many deviations in most windows, and these are not looked at closer. A
-# window of 96 with one spike of any size has one that is 9.7 away; with five spikes of one size they are 4.3 away. Of n
-# readings none is further away than sqrt(n - 1), so with few of them the screen is a share of that.
+# In most windows no reading is further from the mean than this many deviations; these windows need no closer look. In a
+# window of 96, one spike of any size is 9.7 away, and five spikes of one size are 4.3 away. No reading of n is further
+# away than sqrt(n - 1), so with few readings the screen is a share of that.
 _SCREEN, _SCREEN_OF_FEW = 4.0, 0.9
 
 
@@ -60,7 +60,7 @@ class Plausibility:
     """The rule for the sensors of a model.
 
     judged: bool [C], sensors whose readings may be doubted.
-    trained_range: least and largest reading of the training; None: they are not known.
+    trained_range: least and largest reading of the training; None: not known.
     directions: bool [C], sensors whose readings are directions in degrees; None: there are none.
     """
 
@@ -69,7 +69,7 @@ class Plausibility:
     directions: Bools | None = None
 
     def doubtful(self, values: Doubles, observed: Bools) -> Bools:
-        """Return which observed cells of windows are doubted, bool [n, C, T].
+        """Return the doubted observed cells of windows, bool [n, C, T].
 
         Args:
             values: float64 [n, C, T], sensor units; ignored where not observed.
@@ -101,9 +101,9 @@ class Plausibility:
 
     @cached_property
     def _span(self) -> Doubles:
-        """How far beyond the training's range a reading is doubted, [..., C, 1]: by its width; infinite if not known.
+        """Width of the training's range, [..., C, 1]: readings further beyond it are doubted; infinite if unknown.
 
-        No direction lies beyond the circle, but for rounding.
+        No direction lies beyond the circle, except by rounding.
         """
         assert self.trained_range is not None
         least, most = self.trained_range
@@ -112,7 +112,7 @@ class Plausibility:
 
     @cached_property
     def _circle(self) -> Range:
-        """The ends of the circle of each direction, [..., directions, 1]; both circles where no range says which."""
+        """The ends of the circle of each direction, [..., directions, 1]; both circles if no range tells which."""
         if self.trained_range is None:
             return np.array([[-TURN / 2]]), np.array([[TURN]])
         assert self.directions is not None
@@ -120,12 +120,12 @@ class Plausibility:
         return start, start + TURN
 
     def _spans(self, windows: int) -> Doubles:
-        """How far beyond the training's range a reading is doubted, for each window and sensor."""
+        """Width of the training's range for each window and sensor, as in `_span`."""
         span = self._span[..., 0]
         return np.broadcast_to(span, (windows, span.shape[-1]))
 
     def _excess(self, values: Doubles) -> Doubles | None:
-        """How far values [n, C, T] lie beyond the training's range, negative within it; None where it is not known."""
+        """Distance of values [n, C, T] beyond the training's range, negative within it; None if it is not known."""
         if self.trained_range is None:
             return None
         least, most = (end[..., None] for end in self.trained_range)
@@ -151,7 +151,7 @@ class Plausibility:
 
 
 def _turned(values: Doubles, observed: Bools, directions: Bools, circle: Range) -> Doubles:
-    """Values [n, C, T] of which directions on their circle lie within half a turn of their mean; others unchanged."""
+    """Values [n, C, T], with directions moved on their circle to within half a turn of their mean."""
     start, end = circle
     degrees = values[:, directions].astype(np.float64)
     with np.errstate(invalid="ignore"):
@@ -168,10 +168,10 @@ def _suspicious(values: Doubles, observed: Bools) -> Bools:
     """Whether a sensor has a reading far from its mean, bool [n, C].
 
     Every cell of every window passes here at each step. The masks are bits, because np.where takes ten times as long
-    where the processor cannot predict what is observed.
+    when the processor cannot predict which cells are observed.
     """
-    values = np.asarray(values, np.float64)  # those of a training are float32
-    every_bit = -observed.astype(np.int64)  # of the observed cells, none of the others
+    values = np.asarray(values, np.float64)  # training values are float32
+    every_bit = -observed.astype(np.int64)  # all bits set in observed cells, none in others
     count = np.maximum(-every_bit.sum(axis=2), 1)
     with np.errstate(over="ignore", invalid="ignore"):
         mean = np.einsum("nct->nc", (values.view(np.int64) & every_bit).view(np.float64)) / count
@@ -184,13 +184,13 @@ def _suspicious(values: Doubles, observed: Bools) -> Bools:
 
 
 def screen_of(count: NDArray[Any]) -> Doubles:
-    """Up to how many variances of `count` readings the squared distance of each from their mean is not suspicious."""
+    """Largest squared distance from the mean of `count` readings that is not suspicious, in variances."""
     screen: Doubles = np.minimum(_SCREEN**2, _SCREEN_OF_FEW**2 * (count - 1))
     return screen
 
 
 class _Readings:
-    """Readings [k, T] of k sensors in their order, without the gaps between them; the first `count` are used."""
+    """Readings [k, T] of k sensors in order, without the gaps between them; the first `count` are used."""
 
     def __init__(self, values: Doubles, observed: Bools) -> None:
         self._order = np.argsort(~observed, axis=1, kind="stable")
@@ -199,13 +199,13 @@ class _Readings:
         self.reading = np.where(self.used, np.take_along_axis(values, self._order, axis=1), 0.0)
 
     def in_place(self, of_readings: NDArray[Any]) -> NDArray[Any]:
-        """Return what belongs to readings [k, T] at their steps, zeros elsewhere."""
+        """Return properties of readings [k, T] at the readings' steps, zeros elsewhere."""
         placed = np.zeros(of_readings.shape, of_readings.dtype)
         np.put_along_axis(placed, self._order, np.where(self.used, of_readings, placed), axis=1)
         return placed
 
     def beside(self, rows: NDArray[np.int64] | slice = slice(None)) -> tuple[Doubles, Bools]:
-        """Return the readings on either side of each, [k, T, 2 * _SIDE], and which of them there are."""
+        """Return the readings on either side of each, [k, T, 2 * _SIDE], and True where there is one."""
         steps = self.reading.shape[1]
         place = np.arange(steps)[:, None] + np.array([*range(-_SIDE, 0), *range(1, _SIDE + 1)])
         inside = (place >= 0) & (place < steps)
@@ -240,7 +240,7 @@ def _far(values: Doubles, observed: Bools) -> Bools:
 
 
 def _beyond(values: Doubles, observed: Bools, excess: Doubles, span: Doubles) -> Bools:
-    """Judge readings [k, T] by how far they lie beyond their sensor's range, [k, T]; its width is `span` [k]."""
+    """Judge readings [k, T] by their excess [k, T] beyond their sensor's range; the range's width is `span` [k]."""
     readings, distance = _Readings(values, observed), _Readings(excess, observed).reading
     beside, there = readings.beside()
     with np.errstate(over="ignore", invalid="ignore"):
@@ -273,7 +273,7 @@ def _scale(distance: Doubles, used: Bools) -> Doubles:
 
 
 def _confirmed(jump: Doubles) -> Bools:
-    """Where another sensor jumped alike at the same step, bool [n, C, T]; jumps are in deviations."""
+    """Cells at which another sensor made a similar jump at the same step, bool [n, C, T]; jumps are in deviations."""
     confirmed = np.zeros(jump.shape, np.bool_)
     for sensor in range(jump.shape[1]):
         own, others = jump[:, sensor : sensor + 1], np.delete(jump, sensor, axis=1)

@@ -1,4 +1,4 @@
-"""Runs of equal readings, and silences: how long they last, and which ones began together."""
+"""Runs of equal readings, and silences: their lengths, and the groups of them that began together."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-LONGEST = 384  # steps; what lasts longer counts as long as this
+LONGEST = 384  # steps; longer runs and silences count as this long
 MOST_RESTING = 8  # values at which a sensor may rest
-_RESTING_RUN = 8  # readings; a value that is repeated as often in the learned readings is one at which it rests
-_TOGETHER = 2  # steps between beginnings that count as one
+_RESTING_RUN = 8  # readings; a value repeated this often in the learned readings is a resting value
+_TOGETHER = 2  # steps between two beginnings that count as one
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Runs:
 
     length: int64 [C, N], readings of the last reading's run within the last LONGEST steps.
     start: int64 [C, N], index of its first step, at most LONGEST - 1 before.
-    value: float64 [C, N], the value; NaN before the first reading.
+    value: float64 [C, N], the repeated value; NaN before the first reading.
     """
 
     length: Ints
@@ -56,14 +56,14 @@ def silence(series: Series) -> Ints:
 
 
 def gaps_begun(series: Series, steps: int) -> Ints:
-    """Return how many gaps began within the last `steps` steps, int64 [C, N]."""
+    """Return the number of gaps that began within the last `steps` steps, int64 [C, N]."""
     begun = np.zeros(series.observed.shape, np.bool_)
     begun[:, 1:] = ~series.observed[:, 1:] & series.observed[:, :-1]
     return sliding_count(begun, steps)
 
 
 def resting_values(values: Doubles, runs: Runs) -> list[Doubles]:
-    """Return the values at which each sensor usually rests: those of its longest runs, at most MOST_RESTING."""
+    """Return the values at which each sensor usually rests: the values of its longest runs, at most MOST_RESTING."""
     out = []
     for sensor in range(len(values)):
         long = runs.length[sensor] >= _RESTING_RUN

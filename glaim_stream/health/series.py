@@ -1,4 +1,4 @@
-"""Readings of one group on an even grid, and sums over sliding windows that do not depend on where a series begins."""
+"""Readings of one group on an even grid, and sums over sliding windows that do not depend on a series' start."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 NEVER = -1
-_FINE = 1 << 16  # parts of a unit that sums count in
+_FINE = 1 << 16  # sums count in parts of a unit, as many as this
 
 
 @dataclass(frozen=True)
 class Series:
     """Readings of C sensors in N successive steps of a grid.
 
-    group: its name.
+    group: name of the group.
     first: number of the first step; step k begins at `k * step_ms`.
     values: float64 [C, N], sensor units; ignored where not observed.
     observed: bool [C, N].
@@ -64,7 +64,7 @@ def before(last: Ints, observed: Bools) -> Ints:
     """Return the index of the reading before the last one at each step, int64 [C, N], or NEVER."""
     previous = np.full(last.shape, NEVER, np.int64)
     previous[:, 1:] = last[:, :-1]
-    # At a step without a reading it is the one before the last reading's own step.
+    # At a step without a reading, this is the reading before the last reading's own step.
     out: Ints = np.take_along_axis(previous, np.maximum(last, 0), axis=1)
     return np.where(last == NEVER, NEVER, out)
 
@@ -78,13 +78,13 @@ def sliding_sum(values: Doubles, steps: int) -> Doubles:
 
 
 def whole(values: Doubles) -> Ints:
-    """Return values as whole numbers of 1/65,536, whose sums have the same bits in every order."""
+    """Return values as multiples of 1/65,536; their sums have the same bits in every order."""
     numbers: Ints = np.rint(values * _FINE).astype(np.int64)
     return numbers
 
 
 def of_whole(numbers: Ints) -> Doubles:
-    """Return what `whole` made whole numbers of."""
+    """Return the values of which `whole` made whole numbers."""
     values: Doubles = numbers / _FINE
     return values
 
@@ -98,7 +98,7 @@ def sliding_count(values: NDArray[np.int64] | Bools, steps: int) -> Ints:
 
 
 def onsets(alarm: Bools, quiet: int) -> Bools:
-    """Return where an alarm begins after at least `quiet` steps without it, bool [C, N]."""
+    """Return the steps at which an alarm begins after at least `quiet` steps without it, bool [C, N]."""
     recent = np.zeros(alarm.shape, np.int64)
     recent[:, 1:] = sliding_count(alarm, quiet)[:, :-1]
     begins: Bools = alarm & (recent == 0)

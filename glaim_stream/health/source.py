@@ -21,12 +21,12 @@ class Forms(Protocol):
         ...
 
     def beside(self, model: str) -> artefact.Arrays:
-        """What the form's file has besides the form."""
+        """Arrays in the form's file besides the form."""
         ...
 
 
 class HabitsSource:
-    """The habits by which each model's sensors are judged now."""
+    """The habits by which each model's sensors are currently judged."""
 
     def __init__(self, forms: Forms) -> None:
         self._forms = forms
@@ -36,7 +36,7 @@ class HabitsSource:
         return self
 
     def of(self, model: str) -> LiveHabits | None:
-        """The habits beside the model's closed form; None where it has no form, or none that can be used."""
+        """The habits beside the model's closed form; None if it has no form, or no usable habits."""
         form = self._forms.form_of(model)
         if form is None:
             return None

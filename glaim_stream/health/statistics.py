@@ -1,7 +1,7 @@
 """Statistics of single sensors that grow with a fault: spikes, chatter, and stamps that jump.
 
-Each depends on `WINDOW + 2 * NEAR` steps at most. A reading is compared with the two before it, as long as no more than
-NEAR steps lie between two of them.
+Each depends on `WINDOW + 2 * NEAR` steps at most. A reading is compared with the two before it if no more than NEAR
+steps lie between two of them.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 WINDOW = 48  # steps
-NEAR = 8  # steps between two readings that are compared
+NEAR = 8  # most steps between two readings that are compared
 FEWEST = WINDOW // 4  # readings
-MOST_OF_SPIKE, MOST_OF_JUMP = 3.0, 3.0  # units that one reading counts at most
+MOST_OF_SPIKE, MOST_OF_JUMP = 3.0, 3.0  # most units that one reading counts
 _QUANTILE_OF_SPIKES, _QUANTILE_OF_JUMPS = 0.999, 0.95
 
 
 @dataclass(frozen=True)
 class Units:
-    """What is usual of each sensor, float64 [C].
+    """Usual values of each sensor, float64 [C].
 
-    peak: height of a reading above both its neighbours, or below both, that one reading in a thousand exceeds.
+    peak: height of a reading above or below both its neighbours that one reading in a thousand exceeds.
     bend: distance of a reading from the middle of its neighbours that one reading in twenty exceeds.
     """
 
@@ -45,7 +45,7 @@ def units_of(parts: list[Series]) -> Units:
 def spiking(series: Series, units: Units) -> Doubles:
     """Return the sum of the spikes of the last WINDOW steps [C, N], each less a unit and at most `MOST_OF_SPIKE`.
 
-    A spike that half of the other sensors show too is none.
+    A spike that half of the other sensors show too does not count.
     """
     peak, _ = peaks_and_bends(series)
     size = np.nan_to_num(peak) / units.peak[:, None] - 1.0
@@ -70,15 +70,15 @@ def chatter(series: Series, units: Units) -> Doubles:
 
 
 def clock(series: Series) -> Doubles:
-    """Return how far stamps moved within their steps from one reading to the next, mean of the last WINDOW steps."""
+    """Return the mean move of stamps within their steps, from one reading to the next, over the last WINDOW steps."""
     return _mean(*moves(series))
 
 
 def moves(series: Series) -> tuple[Doubles, Bools]:
-    """Return how far each reading's stamp moved since the reading before, and where that is known, both [C, N].
+    """Return the move of each reading's stamp since the reading before, and where it is known, both [C, N].
 
     The distance of two places in a step is at most half a step: a stamp just before the end of one step and a stamp
-    just after the beginning of the next one are near each other. It is 0 where it is not known.
+    just after the beginning of the next one are near each other. An unknown move is 0.
     """
     if series.offset is None:
         return np.zeros(series.values.shape), np.zeros(series.values.shape, np.bool_)
@@ -89,7 +89,7 @@ def moves(series: Series) -> tuple[Doubles, Bools]:
 
 
 def around(moved: Doubles) -> Doubles:
-    """Return the size of moves of less than a step where a step's end is its beginning, in steps."""
+    """Return the size of moves of less than a step on the circle of a step, in steps."""
     size = np.abs(moved)
     return np.minimum(size, 1.0 - np.minimum(size, 1.0))
 
@@ -97,7 +97,7 @@ def around(moved: Doubles) -> Doubles:
 def peaks_and_bends(series: Series) -> tuple[Doubles, Doubles]:
     """Return peak and bend of the reading before the last one, at each step with a reading, [C, N].
 
-    Both are NaN where it has no near neighbours.
+    Both are NaN if the reading has no near neighbours.
     """
     values, observed = series.values, series.observed
     last = last_reading(observed)
@@ -128,7 +128,7 @@ def _mean(size: Doubles, known: Bools) -> Doubles:
 
 
 def _quantiles(parts: tuple[Doubles, ...], share: float) -> Doubles:
-    """A quantile over all groups of what is above 0, float64 [C]; infinite where there is nothing."""
+    """A quantile over all groups of the values above 0, float64 [C]; infinite if there are none."""
     out = np.full(len(parts[0]), np.inf)
     for sensor in range(len(out)):
         seen = np.concatenate([part[sensor] for part in parts])

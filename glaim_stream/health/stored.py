@@ -1,7 +1,7 @@
-"""Habits in the file of the closed form: one file, one digest, one manifest entry, so both are always of one age.
+"""Habits in the file of the closed form: one file, one digest, one manifest entry, so both always have the same age.
 
 Readers of forms that know no habits ignore these arrays, and the form's own digest does not include them. The estimates
-by the other sensors are not stored: they follow from the form.
+by the other sensors are not stored, because they follow from the form.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Arrays = Mapping[str, NDArray[Any]]
 
 _PREFIX = "health."
 _SCHEMA = 1
-_DRIFT = 2  # generation of the drift's threshold; habits with another one are used without drift
-_CLOCK = 1  # habits without it were learned without stamps, and are used without the clock
+_DRIFT = 2  # generation of the drift threshold; habits of another generation are used without drift
+_CLOCK = 1  # habits without this mark were learned without stamps, and are used without the clock
 _PER_SENSOR = ("longest_rest", "lowest", "highest")
 
 
@@ -38,7 +38,7 @@ def form_with_habits(form: ClosedForm, groups: Sequence[Series]) -> tuple[bytes,
         groups: readings without known faults, each with the form's sensors.
 
     Returns:
-        Content of the form's file, and why it has no habits, or "".
+        Content of the form's file, and the reason if it has no habits, else "".
     """
     try:
         habits = learn(groups, form.sensors, form=form)
@@ -48,13 +48,13 @@ def form_with_habits(form: ClosedForm, groups: Sequence[Series]) -> tuple[bytes,
 
 
 def with_habits(form: bytes, habits: Habits | None) -> bytes:
-    """Return the content of a closed form's file with these habits instead of any that it has; None removes them."""
+    """Return the content of a closed form's file with its habits replaced by these; None removes them."""
     arrays = {name: array for name, array in artefact.from_bytes(form, "the form").items() if not _is_ours(name)}
     return artefact.to_bytes(arrays if habits is None else arrays | pack(habits))
 
 
 def pack(habits: Habits) -> artefact.Arrays:
-    """Return habits as arrays, from which `unpack` makes the same ones."""
+    """Return habits as arrays, from which `unpack` restores them."""
     groups = list(habits.levels)
     resting = np.full((len(habits.sensors), MOST_RESTING), np.nan)
     for sensor, values in enumerate(habits.resting):
@@ -87,11 +87,11 @@ def unpack(arrays: Arrays, form: ClosedForm) -> Habits | None:
     """Return the habits among the arrays of a form's file; None if there are none.
 
     Args:
-        arrays: of the file.
-        form: that they belong to.
+        arrays: arrays of the file.
+        form: form that the arrays belong to.
 
     Raises:
-        ModelError: they are incomplete, of another schema, or of other sensors than the form's.
+        ModelError: the habits are incomplete, of another schema, or of other sensors than the form's.
     """
     mine = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if _is_ours(name)}
     if not mine:

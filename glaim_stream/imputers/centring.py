@@ -1,10 +1,10 @@
-"""Windows in float32, as models take them, without the loss of large values' digits.
+"""Windows in float32, as models take them, without losing the digits of large values.
 
-Neighbouring float32 numbers are 8 apart at 123,456,789, more than a meter moves in a window. Where rounding would show
-in the output, a sensor's values are sent less a centre, their newest observation, which is added to the answer again.
-Both sums are of float64. GLAIM subtracts the mean of each row itself, so its answer moves with the centre.
+Neighbouring float32 numbers are 8 apart at 123,456,789, more than a meter moves in a window. If rounding would show in
+the output, a sensor's values are sent less a centre, their newest observation, which is added to the answer again. Both
+sums are in float64. GLAIM subtracts the mean of each row itself, so its answer moves with the centre.
 
-Where rounding does not show, the values are sent as they are: ordinary windows reach a model in its sensor's units.
+If rounding does not show, the values are sent as they are: ordinary windows reach a model in its sensors' units.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from glaim_stream.core.vocabulary import Method
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import interpolated
 
-_ROUNDING = 2.0**-24  # of float32, relative to the value, at most
-_SHOWN = 0.25  # of the resolution: a larger error of the input can change the published value
+_ROUNDING = 2.0**-24  # largest error of float32, relative to the value
+_SHOWN = 0.25  # share of the resolution: a larger input error can change the published value
 _MOST_DEVIATIONS = 1e15  # a model squares and sums its standardised input, which is infinite from 1e19 on
 _MOST = 1e30
 
@@ -33,7 +33,7 @@ class Centred:
 
     values: NDArray[np.float32]  # [n, C, T] 0 where not observed
     observed: NDArray[np.bool_]  # [n, C, T]
-    centre: NDArray[np.float64]  # [n, C] what was subtracted
+    centre: NDArray[np.float64]  # [n, C] subtracted values
     beyond: NDArray[np.bool_]  # [n, C] rows that float32 cannot hold; they are sent as not observed
 
     @classmethod
@@ -71,9 +71,9 @@ class Centred:
         """The model's answer in the sensors' units; rows that float32 cannot hold are interpolated.
 
         Args:
-            windows: without the copies that fill a fixed batch.
+            windows: windows without the copies that fill a fixed batch.
             answer: float32 [len(windows), C, windows.steps], for the values that were sent.
-            version: of the model.
+            version: version of the model.
         """
         values = answer + self.centre[: len(windows), :, None]
         method = np.full(values.shape, Method.MODEL, np.int8)

@@ -1,6 +1,6 @@
-"""The rung of the closed form: values as their expectation under a Gaussian, in the worker and without a network.
+"""The rung of the closed form: expected values under a Gaussian, computed in the worker without a network.
 
-A model has one where its folder in the repository holds `gaussian.npz`. A new file is taken up between two batches.
+A model has one if its folder in the repository holds `gaussian.npz`. A new file is taken up between two batches.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from glaim_stream.models import form_folder, read_sealed_form
 log = logging.getLogger(__name__)
 
 CHECK_INTERVAL_S = 10.0  # a check reads the attributes of one file
-_DIGITS = 8  # of the digest in `model_version`
+_DIGITS = 8  # digits of the digest in `model_version`
 
 
 class WatchedForm:
@@ -40,17 +40,17 @@ class WatchedForm:
         Args:
             folder: the model's folder in the repository.
             model: the model's entry in the catalogue, which a closed form must fit.
-            trust: what a closed form must show.
+            trust: checks that a closed form must pass.
         """
         self.folder, self._model, self._trust = folder, model, trust
         self._state: tuple[int, ...] = ()
-        self.problem = ""  # why the last file was refused; each reason is logged once
+        self.problem = ""  # reason for refusing the last file; each reason is logged once
         self.form: ClosedForm | None = None
-        self.beside: artefact.Arrays = {}  # what the file has besides the form: the habits of the sensors
+        self.beside: artefact.Arrays = {}  # arrays in the file besides the form: the habits of the sensors
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the file again if it has changed. One that cannot be used is refused, and the one before stays."""
+        """Read the file again if it has changed. An unusable file is refused, and the form before stays."""
         name = self._model.name
         try:
             state = _state(self.folder / FORM_FILE)
@@ -114,8 +114,8 @@ class ClosedFormImputer:
 
         Args:
             model_repository: folder with one folder per model.
-            models: of the catalogue.
-            trust: what a version must show before it is used.
+            models: models of the catalogue.
+            trust: checks that a version must pass before it is used.
             now_s: monotonic clock, seconds.
         """
         trust = trust or Trust()
@@ -142,12 +142,12 @@ class ClosedFormImputer:
             return await asyncio.to_thread(_imputed, watched.form, windows)
 
     def form_of(self, model: str) -> ClosedForm | None:
-        """The closed form of a model that is in use, None where it has none."""
+        """The closed form of a model that is in use; None if it has none."""
         watched = self._watched.get(model)
         return None if watched is None else watched.form
 
     def beside(self, model: str) -> artefact.Arrays:
-        """What the file of a model's closed form has besides the form."""
+        """Arrays in the file of a model's closed form besides the form."""
         watched = self._watched.get(model)
         return {} if watched is None else watched.beside
 
@@ -155,7 +155,7 @@ class ClosedFormImputer:
         """Require a closed form of every model.
 
         Raises:
-            ModelError: a model has none, or one that cannot be used.
+            ModelError: a model has no closed form, or an unusable one.
         """
         for name, watched in self._watched.items():
             if watched.form is None:
@@ -211,7 +211,7 @@ def _imputed(form: ClosedForm, windows: Windows) -> Imputed:
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """Numbers that change with a file, behind links too; none for one that is not there."""
+    """Numbers that change with a file, also behind links; empty if there is no file."""
     try:
         found = path.stat()
     except FileNotFoundError:

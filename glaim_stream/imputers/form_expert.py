@@ -1,4 +1,4 @@
-"""The closed form beside the ladder: an expert of the blend, whose failures cost its own answers and nothing else."""
+"""The closed form beside the ladder: an expert of the blend, whose failures cost only its own answers."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class FormExpert:
         """Wrap the rung of the closed forms.
 
         Args:
-            rung: answers with method GAUSSIAN.
-            on_failure: called with the names of the rung and of the model of every batch that it could not answer.
+            rung: imputer that answers with method GAUSSIAN.
+            on_failure: called with the names of the rung and the model for every batch without an answer.
         """
         self.rung, self._on_failure = rung, on_failure
         self.name = rung.name
 
     async def answer(self, windows: Windows) -> Imputed | None:
-        """Impute by the closed form of their model; None where it has none.
+        """Impute by the closed form of the windows' model; None if it has none.
 
-        A failure is an answer without values, because the number of experts must not follow from it.
+        A failure is an answer without values, because the number of experts must not depend on it.
         """
         try:
             found = await self.rung.impute(windows)

@@ -1,7 +1,7 @@
-"""The ladder: calls the best imputer that is available, for batches of windows with several calls in flight.
+"""The ladder: calls the best available imputer for batches of windows, with several calls in flight.
 
-Every model has breakers and a queue of its own, so that a model which is missing, wrong or slow leaves the answers of
-the others as they are.
+Every model has its own breakers and queue, so a missing, wrong or slow model leaves the answers of the others as they
+are.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from glaim_stream.imputers.protocol import Imputed, Rung, Windows
 
 log = logging.getLogger(__name__)
 
-# How long a batch waits for its own trial of a rung that was unavailable. A model that is back answers within it; one
-# that is not would delay the rows of the other models in the batch by a deadline at every trial.
+# Time that a batch waits for its own trial of a rung that was unavailable. A model that is back answers within it; one
+# that is still down would delay the rows of the other models in the batch by a deadline at every trial.
 TRIAL_WAIT_S = 0.5
 
 
@@ -44,11 +44,11 @@ class Ladder:
         """Build a ladder.
 
         Args:
-            rungs: best first.
+            rungs: imputers, best first.
             batch: most windows in one call; larger batches use the accelerator better and wait longer.
             in_flight: most calls for one model at a time; more calls hide latency and hold more memory.
-            rest_s: how long a rung is skipped for a model after it was unavailable, before one batch tries it again, so
-                that an imputer that is down does not delay every batch (see Breaker).
+            rest_s: time for which a rung is skipped for a model after it was unavailable, before one batch tries it
+                again, so an imputer that is down does not delay every batch (see Breaker).
             on_failure: called with the names of the rung that failed and of the model.
             on_state: called with the names of a rung and a model and the new state of their breaker.
         """
@@ -115,7 +115,7 @@ class Ladder:
         except asyncio.CancelledError:
             cancelled = True
             raise
-        finally:  # also on another error: without a report the breaker would stay half open
+        finally:  # on other errors too: without a report the breaker would stay half open
             if responded:
                 breaker.answered()
             elif not cancelled or breaker.state is State.HALF_OPEN:
@@ -149,6 +149,6 @@ class _Lane:
 
 
 def _log_error(trial: asyncio.Task[Imputed | None]) -> None:
-    """Log an internal error for which no batch waits any more."""
+    """Log an internal error of a trial for which no batch waits any more."""
     if not trial.cancelled() and trial.exception() is not None:
         log.error("internal error in a trial of an imputer", exc_info=trial.exception())

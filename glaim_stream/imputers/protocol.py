@@ -25,9 +25,9 @@ class Windows:
     steps: number of newest steps to impute.
     resolution: float64 [C], the step to which each sensor's imputed values are published; None: the contract's.
     end_ms: int64 [n], start of each window's newest step, epoch ms; None: not known.
-    lags: those of the newest `steps` whose values are used, in steps before the newest one; None: all. An imputer may
-        leave the others without values. They must not depend on the windows at hand, because the last bits of an answer
-        may depend on them.
+    lags: lags of the newest `steps` whose values are used, in steps before the newest one; None: all. An imputer may
+        leave the others without values. Lags must not depend on the windows at hand, because the last bits of an
+        answer may depend on them.
     directions: bool [C], sensors that the catalogue declares as directions in degrees; None: there are none.
     """
 
@@ -58,7 +58,7 @@ class Windows:
 
     @property
     def asked(self) -> NDArray[np.bool_]:
-        """Which of the newest steps have a lag whose values are used, bool [steps]."""
+        """The newest steps whose values are used by their lag, bool [steps]."""
         asked = np.full(self.steps, self.lags is None)
         if self.lags is not None:
             asked[self.steps - 1 - np.array(self.lags, np.int64)] = True
@@ -69,7 +69,7 @@ class Windows:
         return self.taken(slice(start, stop))
 
     def padded(self, count: int | None) -> Windows:
-        """The same windows followed by copies of the last one, `count` in all; with None, the windows unchanged.
+        """The windows followed by copies of the last one, `count` in all; with None, the windows unchanged.
 
         A model selects its kernels by the shape of the batch, and the last bits of its output depend on them. With a
         fixed batch size a window's output has the same bytes whatever other windows are in its batch.
@@ -97,14 +97,14 @@ class Imputed:
     method: int8 [n, C, steps], vocabulary.Method.
     version: version of the model that imputed each window, "" without a model; length n.
     deviation: float64 [n, C, steps], sensor units: the closed form's standard deviation of the values with method
-        GAUSSIAN, and of those with method BLEND in which the model has no part; NaN elsewhere. None: there are no such
-        values.
-    form_version: version of the values with a deviation; "": it is `version`.
-    trained_range: least and largest value of each sensor that the closed form was fitted to, float64 [C]; None: it has
-        no part, or the range is not known.
+        GAUSSIAN, and of values with method BLEND in which the model has no part; NaN elsewhere. None: there are no
+        such values.
+    form_version: version of the values with a deviation; "": the same as `version`.
+    trained_range: least and largest value of each sensor in the closed form's training, float64 [C]; None: the form
+        has no part, or the range is not known.
     unmixable: bool [n, C], sensors of windows between whose values a mean means nothing, such as a valve's or a
         direction's: the closed form's value stands alone. None: there are none.
-    kinds: kind of each of the C sensors, which the closed form has recognised. None: all are numbers, or unknown.
+    kinds: kind of each of the C sensors, as the closed form recognised it. None: all are numbers, or unknown.
     """
 
     values: NDArray[np.float64]
@@ -130,7 +130,7 @@ class Imputed:
         )
 
     def versions_of(self, method: Method) -> list[str]:
-        """Versions of the windows in which a value was made by `method`."""
+        """Versions of the windows with a value by `method`."""
         found = (self.method == method).any(axis=(1, 2))
         return [version for version, here in zip(self.version, found.tolist(), strict=True) if here]
 
@@ -150,7 +150,7 @@ class Imputed:
 
 
 def _joined(arrays: Sequence[NDArray[Any] | None], shapes: Sequence[tuple[int, ...]], blank: Any) -> Any:
-    """The arrays together, None if all are absent; an absent one of a shape is filled with `blank`."""
+    """The arrays together, None if all are absent; an absent array gets its shape, filled with `blank`."""
     if all(each is None for each in arrays):
         return None
     pairs = zip(arrays, shapes, strict=True)
@@ -177,7 +177,7 @@ class Rung(Protocol):
         """Impute the newest steps of each window.
 
         Raises:
-            ImputerAbsent: the imputer has nothing for their model; this counts as no failure.
+            ImputerAbsent: the imputer has nothing for the windows' model; this is not counted as a failure.
             ImputerError: the imputer cannot impute these windows.
         """
         ...
@@ -200,13 +200,13 @@ def requested_values(
     """Check the array that a model returned and take the requested windows and steps from it.
 
     Args:
-        model: name for error messages.
+        model: model name, for error messages.
         answer: the model's output, which should be an array [sent, sensors, emitted_steps]; None if there is none.
         windows: the windows before padding.
         sent: number of windows that the model received, padding included.
         sensors: number of sensors in the model's contract.
         emitted_steps: number of steps in the model's contract.
-        version: the version that answered, for the error.
+        version: version that answered, for the error.
 
     Returns:
         float32 [len(windows), sensors, windows.steps], all finite.

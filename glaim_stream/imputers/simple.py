@@ -51,7 +51,7 @@ def interpolated(
         values: [..., C, T], sensor units.
         observed: bool [..., C, T].
         directions: bool [C], sensors in degrees; None: there are none.
-        newest: number of the last steps to fill; None: all T.
+        newest: number of newest steps to fill; None: all T.
     """
     first = 0 if newest is None else observed.shape[-1] - newest
     no_right = ~np.logical_or.accumulate(observed[..., first:][..., ::-1], axis=-1)[..., ::-1]

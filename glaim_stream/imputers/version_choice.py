@@ -1,8 +1,7 @@
-"""Which version of a served model is asked for, and which ones are out of service. Pure: no calls and no clock.
+"""The version of a served model to call, and the versions out of service. Pure: no calls and no clock.
 
 A server answers a call that names no version with its newest one. A version that fails is taken out of service here:
-the worker then names a former one, until the version that failed has answered the windows on which it failed, or is
-gone.
+the worker then names a former one, until the failed version has answered the windows on which it failed, or is gone.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from glaim_stream.imputers.protocol import Windows
 log = logging.getLogger(__name__)
 
 NEWEST = ""  # the version of a call that leaves the choice to the server
-NOT_LOADED = "not_loaded"  # the reason of a version that the repository has and the server does not serve
+NOT_LOADED = "not_loaded"  # reason: the repository has the version, but the server does not serve it
 
 # One failure may be due to its windows; windows on which two versions fail are not counted at all.
 FAILURES_IN_A_ROW = 3
@@ -26,7 +25,7 @@ FAILURES_IN_A_ROW = 3
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a version is out of service, and the windows on which it failed, if there are any but typical ones."""
+    """The reason why a version is out of service, and the windows on which it failed; None: only typical ones."""
 
     reason: str
     windows: Windows | None = None
@@ -44,7 +43,7 @@ class VersionChoice:
 
     @property
     def asked(self) -> str:
-        """The version to call: NEWEST unless that one is out of service and a former one answers."""
+        """The version to call: NEWEST unless it is out of service and a former one answers."""
         return self._asked
 
     @property
@@ -54,18 +53,18 @@ class VersionChoice:
 
     @property
     def failing(self) -> list[str]:
-        """The versions that have failed and not answered since, in service or not."""
+        """The versions that failed and have not answered since, in service or not."""
         return _newest_first({*self._in_a_row, *self._refused})
 
     def others(self, served: Iterable[str], failed: str) -> list[str]:
-        """The versions that may answer in place of one that failed, newest first."""
+        """The versions that may answer in place of a failed one, newest first."""
         return [version for version in _newest_first(served) if version != failed and version not in self._refused]
 
     def answered(self, version: str, *, on_trial: bool = False) -> None:
         """Record an answer.
 
-        A version that was out of service is back after its trial, which repeats the windows on which it failed and a
-        former version did not. Where none answers, any windows will do.
+        A version out of service is back after its trial, which repeats windows on which it failed and a former version
+        did not. If no former version answers, any windows will do.
         """
         self._in_a_row.pop(version, None)
         if version not in self._refused:
@@ -78,17 +77,17 @@ class VersionChoice:
         """Count a failure on windows and take the version out of service after several in a row.
 
         Args:
-            version: the one that failed.
-            error: what it did.
-            windows: on which it failed.
-            former: the version that answered the same windows, which is called from then on.
+            version: version that failed.
+            error: the failure.
+            windows: windows on which it failed.
+            former: version that answered the same windows; it is called from then on.
 
         Returns:
-            Whether the version is out of service.
+            True if the version is out of service.
         """
         self._in_a_row[version] = self._in_a_row.get(version, 0) + 1
         if self._in_a_row[version] >= FAILURES_IN_A_ROW or error.reason == "contract":
-            # Without a former version to compare with, the windows may be at fault, and must not decide its return.
+            # Without a former version to compare with, the windows may be at fault; they must not decide its return.
             self.refuse(version, error.reason, str(error), windows if former else None)
         if version in self._refused and former:
             self._ask(former)
@@ -98,10 +97,10 @@ class VersionChoice:
         """Take a version out of service.
 
         Args:
-            version: the one that failed.
-            reason: a value of the metric's label.
-            what: what it did, for the log.
-            windows: on which it failed; None: on typical ones.
+            version: version that failed.
+            reason: value of the metric's label.
+            what: description of the failure, for the log.
+            windows: windows on which it failed; None: typical ones.
         """
         before = self._refused.get(version)
         if before is not None and before.reason == reason:
@@ -111,16 +110,16 @@ class VersionChoice:
         self._refused[version] = Refusal(reason, windows)
         self._proven.discard(version)
         metrics.model_version_refused.labels(self._model, version, reason).set(1)
-        # A promotion takes its time, and a contract that is rejected has been logged by its reader.
+        # A promotion takes its time, and the reader of a rejected contract has logged it.
         level = logging.INFO if reason in (NOT_LOADED, "contract") else logging.ERROR
         log.log(level, "%s version %s is out of service: %s", self._model, version, what)
 
     def saw(self, served: Sequence[str], offered: str) -> None:
-        """Compare what a server serves with the newest version of the repository.
+        """Compare the versions that a server serves with the newest version of the repository.
 
         Args:
             served: versions that a server answers for, in any order.
-            offered: newest version in the repository; empty if that is not known.
+            offered: newest version in the repository; empty if it is not known.
         """
         newest = max(map(int, served), default=0)
         for version, refusal in self.refused.items():
@@ -133,7 +132,7 @@ class VersionChoice:
             self.refuse(offered, NOT_LOADED, f"the repository has it and the server does not: {here}")
 
     def untried(self, served: Iterable[str]) -> list[str]:
-        """The newest version where it has not answered yet, and those that are out of service."""
+        """The newest version if it has not answered yet, and the versions out of service."""
         by_age = _newest_first(served)
         return [
             version
@@ -146,7 +145,7 @@ class VersionChoice:
 
         Args:
             served: versions that a server answers for.
-            usable: of these, the versions with a contract of their own.
+            usable: served versions with a contract of their own.
         """
         by_age = _newest_first(served)
         if not by_age or by_age[0] not in self._refused:
@@ -156,7 +155,7 @@ class VersionChoice:
         self._ask(next((version for version in self.others(by_age, "") if version in allowed), NEWEST))
 
     def release(self) -> None:
-        """Leave the choice to the server again: the version that was called is not there."""
+        """Leave the choice to the server again, because the called version is gone."""
         self._asked = NEWEST
 
     def _ask(self, version: str) -> None:

@@ -60,7 +60,7 @@ class LocalImputer:
             model_repository: folder with one folder per model.
             contracts: contracts of the models to load, by model name; a `Contracts` also records versions loaded later.
             fixed_batch: every call to a model has exactly this many windows (see Windows.padded).
-            trust: what a version must show before it is loaded.
+            trust: checks that a version must pass before it is loaded.
             now_s: monotonic clock, seconds.
 
         Raises:
@@ -80,7 +80,7 @@ class LocalImputer:
         self._models = {name: self._load(name, contract) for name, contract in contracts.items()}
         self._now_s = now_s
         self._checked_s = dict.fromkeys(self._models, now_s())
-        self._problem = dict.fromkeys(self._models, "")  # the last one, so that each is logged once
+        self._problem = dict.fromkeys(self._models, "")  # last problem of each model, so that it is logged once
         self._fixed_batch = fixed_batch
         self._lock = asyncio.Lock()
 
@@ -130,7 +130,7 @@ class LocalImputer:
         return _Loaded(contract, self._torch.jit.load(io.BytesIO(weights), map_location="cpu").eval())
 
     def _checked_weights(self, model: str, contract: Contract) -> bytes:
-        """Read the weights once, so that the bytes which were checked are those that are loaded."""
+        """Read the weights once, so that the checked bytes are the loaded ones."""
         if contract.name != model:
             raise ContractError(f"expected the contract of model {model}, found that of {contract.name}")
         folder, version = DiskFolder(self._repository / model), contract.version

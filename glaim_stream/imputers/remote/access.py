@@ -1,4 +1,4 @@
-"""TLS and the token of calls to Triton, and sentences for the errors of either."""
+"""TLS and the token of calls to Triton, and explanations of their errors."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from glaim_stream.core.tls_probe import speaks_tls
 _BEARER = "authorization"  # the header whose value has a scheme before the token
 
 _CLOSED = "Socket closed"
-_ONE_HOST = re.compile(r"[\w.-]+:\d+|\[[0-9a-fA-F:]+\]:\d+")  # neither a list nor a scheme of gRPC's
+_ONE_HOST = re.compile(r"[\w.-]+:\d+|\[[0-9a-fA-F:]+\]:\d+")  # excludes lists and schemes of gRPC
 _REFUSAL = "it refuses the token, or requires one"
 
-# Parts of gRPC's and BoringSSL's messages, and what they mean for the settings.
+# Parts of gRPC's and BoringSSL's messages, and their meaning for the settings.
 _MEANINGS = (
     (r"certificate has expired", "its certificate has expired"),
     (r"certificate is not yet valid", "its certificate is not valid yet"),
@@ -41,7 +41,7 @@ _MEANINGS = (
 
 @dataclass(frozen=True, slots=True)
 class TritonAccess:
-    """What a caller of Triton shows of itself: by default nothing."""
+    """Identity and token of a caller of Triton: by default neither."""
 
     tls: WatchedTls | None = None
     token: SecretFile | None = None
@@ -68,15 +68,15 @@ class TritonAccess:
         return InferenceServerClient(url, creds=credentials, channel_args=list(channel))
 
     def explained(self, error: InferenceServerException) -> str:
-        """Put what an error means for the settings before its message."""
+        """Put the meaning of an error for the settings before its message."""
         meaning = self._meaning(error)
-        if meaning is None and _CLOSED in str(error):  # gRPC hides what a server says about a client's certificate
+        if meaning is None and _CLOSED in str(error):  # gRPC hides the server's message about a client's certificate
             why = "require TLS" if self.tls is None else "require or refuse a client certificate"
             meaning = f"it closes the connection, it may {why}"
         return str(error) if meaning is None else f"{meaning} ({error})"
 
     async def examined(self, url: str, error: InferenceServerException) -> str:
-        """Explain an error, and find out by a handshake whether a server to be called without TLS requires it."""
+        """Explain an error; a handshake shows whether a server that is called without TLS requires it."""
         if self.tls is None and _CLOSED in str(error) and _ONE_HOST.fullmatch(url):
             host, _, port = url.rpartition(":")
             if await asyncio.to_thread(speaks_tls, host.strip("[]"), int(port)):
@@ -94,7 +94,7 @@ def triton_access(settings: Settings) -> TritonAccess:
     """The access that the settings describe.
 
     Raises:
-        SettingsError: a file of it cannot be used.
+        SettingsError: one of its files cannot be used.
     """
     files = settings.triton_tls_files
     return TritonAccess(

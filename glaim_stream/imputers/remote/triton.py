@@ -23,12 +23,12 @@ from glaim_stream.imputers.remote.access import TritonAccess
 from glaim_stream.imputers.version_choice import VersionChoice
 from glaim_stream.models import Contracts
 
-_UNREACHABLE = "StatusCode.UNAVAILABLE"  # or restarting
+_UNREACHABLE = "StatusCode.UNAVAILABLE"  # unreachable or restarting
 _TOKEN_REFUSED = ("StatusCode.UNAUTHENTICATED", "StatusCode.PERMISSION_DENIED")  # a new token may be on its way
 _NOT_SERVED = "StatusCode.NOT_FOUND"  # the server is draining, or still loading the model, or does not have it
 _OF_THE_VERSION = ("StatusCode.INTERNAL", "StatusCode.UNKNOWN", "StatusCode.INVALID_ARGUMENT")  # another may answer
 _FIRST_PAUSE_S = 0.05
-# INTERNAL: the process behind a model is dead. Triton does not restart it and reports it after some 2 s (2.51). With
+# INTERNAL: the process behind a model is dead. Triton does not restart it and reports it after about 2 s (2.51). With
 # several Tritons the next one may be alive: it is called at once, and twice more after a pause, because concurrent
 # calls take turns too.
 _RETRIED_ELSEWHERE, _MAX_TRIES = "StatusCode.INTERNAL", 4
@@ -52,8 +52,8 @@ _CHANNEL = [
 class TritonImputer:
     """An imputer that sends stacked windows to a served model.
 
-    The newest version answers. Where it fails or answers what cannot be used, a former one that is still loaded gets
-    the same windows, and after several failures in a row all further ones (see VersionChoice).
+    The newest version answers. If it fails or its answer is unusable, a former one that is still loaded gets the same
+    windows, and after several failures in a row all further ones (see VersionChoice).
     """
 
     name = "triton"
@@ -85,7 +85,7 @@ class TritonImputer:
         self._fixed_batch = fixed_batch
         self._access = access or TritonAccess()
         self._client: InferenceServerClient | None = None
-        self._identity: Identity | None = None  # that the client's connections have
+        self._identity: Identity | None = None  # identity of the client's connections
         self._choices = {model: VersionChoice(model) for model in self._contracts}
         self._shadow = shadow
         self._comparable: dict[str, list[str]] = {}  # versions that may be compared, newest first
@@ -107,13 +107,13 @@ class TritonImputer:
         return answer
 
     async def impute_by_other(self, windows: Windows, serving: str) -> Imputed | None:
-        """Impute by the newest version in service but `serving`; whatever it does, calls go on as before.
+        """Impute by the newest version in service but `serving`; its outcome does not affect other calls.
 
         Returns:
-            The values; None where no other version with a fitting contract was served at the last look.
+            The values; None if no other version with a fitting contract was served at the last look.
 
         Raises:
-            ImputerError: it does not answer, or what cannot be used. It is not called again before the next look.
+            ImputerError: it does not answer, or its answer is unusable. It is not called again before the next look.
         """
         others = [version for version in self._comparable.get(windows.model, ()) if version != serving]
         if not others:
@@ -125,7 +125,7 @@ class TritonImputer:
             raise
 
     def failing(self, model: str) -> list[str]:
-        """The versions of a model that have failed and not answered since."""
+        """The versions of a model that failed and have not answered since."""
         return self._choices[model].failing
 
     async def look(self) -> None:
@@ -144,7 +144,7 @@ class TritonImputer:
         for version in choice.untried(served):
             failed_on = choice.refused[version].windows if version in choice.refused else None
             await self._try(choice, version, [typical_windows(contract), *([failed_on] if failed_on else [])])
-        if choice.refused:  # otherwise nobody asks for a former version, whose contract may be missing
+        if choice.refused:  # otherwise no former version is called, and its contract may be missing
             for version in choice.others(served, choice.asked):
                 with suppress(ContractError):
                     await self._contracts.follow(model, version)
@@ -169,7 +169,7 @@ class TritonImputer:
         """Impute by one version.
 
         Raises:
-            WrongAnswer: the version fails, or answers what cannot be used.
+            WrongAnswer: the version fails, or its answer is unusable.
             ImputerError: there is no answer, for another reason.
         """
         model, contract = windows.model, self._contracts[windows.model]
@@ -202,8 +202,8 @@ class TritonImputer:
         """Impute windows on which a version has failed by another one, the newest that can and has a contract.
 
         Raises:
-            ImputerUnavailable: no other version could, and the one that failed is out of service.
-            WrongAnswer: what the version has done, if it stays in service.
+            ImputerUnavailable: no other version could, and the failed one is out of service.
+            WrongAnswer: the version's failure, if it stays in service.
         """
         model = windows.model
         served = await self._served(model, end_s - asyncio.get_running_loop().time()) or []
@@ -215,7 +215,7 @@ class TritonImputer:
             except ImputerError as another:
                 others_fail |= isinstance(another, WrongAnswer) and another.reason != "contract"
                 continue
-            if self._contracts.of(model, version) is None:  # its sensors may be others, in another order
+            if self._contracts.of(model, version) is None:  # it may have other sensors, or another order
                 continue
             choice.failed(failed, error, windows, version)
             return answer
@@ -237,7 +237,7 @@ class TritonImputer:
     async def check(self) -> None:
         """Compare each served model's tensors with its contract, and its batch size with `fixed_batch`.
 
-        Every model is looked at, whatever is wrong with another.
+        Every model is checked, even if another one fails.
 
         Raises:
             ContractError: served models do not fit their contracts, or would get batches of another size.
@@ -297,7 +297,7 @@ class TritonImputer:
         loop = asyncio.get_running_loop()
         pauses = pauses_s(_FIRST_PAUSE_S, longest_s=self._deadline_s)
         tries = 0
-        refused: InferenceServerException | None = None  # says more than the deadline that cuts off the next try
+        refused: InferenceServerException | None = None  # tells more than the deadline that cuts off the next try
         while True:
             tries += 1
             left_s = end_s - loop.time()
