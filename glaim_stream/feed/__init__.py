@@ -1,4 +1,4 @@
-"""Sends readings of a file or the simulated plant to the input topic, at a chosen speed, with dropouts on request."""
+"""Sends readings of a file or the simulated plant to the input topic, at a chosen speed and with optional dropouts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Dropouts made on purpose, so that the values that the model fills can be compared with the true ones.
+"""Artificial dropouts, so that the values that the model fills can be compared with the true ones.
 
-Sensors fail in two ways, and a model that was trained on the first alone fills the second badly: single readings get
-lost, and a sensor, or a whole group with its gateway, falls silent for a while.
+Sensors fail in two ways: single readings get lost, or a sensor, or a whole group with its gateway, falls silent for a
+while. A model that was trained on the first alone fills the second badly.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.feed.sources import Source
 
-SENSOR_SHARE, GROUP_SHARE = 0.45, 0.15  # of the hidden readings; the rest are single ones
-LONGEST_RUN = 24  # readings
-KINDS = ("reading", "sensor", "group")  # what dropped out
+SENSOR_SHARE, GROUP_SHARE = 0.45, 0.15  # shares of the hidden readings; the rest are single ones
+LONGEST_RUN = 24  # readings in a dropout
+KINDS = ("reading", "sensor", "group")  # kinds of dropouts
 
 Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """Withheld readings: `mask` bool [n] over the source's readings, and `kind` int8 [n] into KINDS, -1 elsewhere."""
+    """Withheld readings: `mask` bool [n] over the source's readings, and `kind` int8 [n], index into KINDS or -1."""
 
     mask: Bools
     kind: NDArray[np.int8]
@@ -36,9 +36,9 @@ def hide(source: Source, rate: float, *, seed: int = 0) -> Hidden:
     """Choose the readings to withhold.
 
     Args:
-        source: readings in order of time.
+        source: source with readings in order of time.
         rate: share of the readings, 0 to below 1.
-        seed: the same seed hides the same readings.
+        seed: random seed; the same seed hides the same readings.
 
     Raises:
         SettingsError: the rate is out of range.
@@ -65,7 +65,7 @@ def hide(source: Source, rate: float, *, seed: int = 0) -> Hidden:
 
 
 def write_hidden(source: Source, hidden: Hidden, path: Path) -> int:
-    """Write the withheld truth to a Parquet file: group, sensor, ts, value, kind. Returns the number of rows."""
+    """Write the withheld readings to a Parquet file: group, sensor, ts, value, kind. Return the number of rows."""
     import pyarrow.parquet as pq
 
     truth = source.where(hidden.mask)

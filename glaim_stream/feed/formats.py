@@ -1,4 +1,4 @@
-"""The formats of a message of the input topic. Without further imports, so that --help stays fast."""
+"""The formats of messages on the input topic. This module imports nothing else, so that --help stays fast."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from enum import StrEnum
 
 
 class InputFormat(StrEnum):
-    """How readings are put into messages."""
+    """A format of messages."""
 
     SINGLE = "single"  # one reading
     STEP = "step"  # the readings of one group at one time
     BATCH = "batch"  # many readings of one group, JSON
-    ARROW = "arrow"  # the same as an Arrow stream
+    ARROW = "arrow"  # many readings of one group, Arrow stream

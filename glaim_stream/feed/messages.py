@@ -1,7 +1,7 @@
-"""Puts readings into messages of the input topic, in each of its four formats; the inverse of the worker's decoder.
+"""Encodes readings as messages of the input topic in its four formats; the inverse of the worker's decoder.
 
-A plan states which readings travel together and when each message is due. Bytes are made late, a slice at a time, so
-that a replay of years needs no more memory than its columns.
+A plan states which readings travel together and when each message is due. Messages are encoded late, a slice at a time,
+so that a replay of years needs no more memory than its columns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from glaim_stream.decode import ARROW_CONTENT_TYPE
 from glaim_stream.feed.formats import InputFormat
 from glaim_stream.feed.sources import Source
 
-DEFAULT_BATCH = 50  # readings
+DEFAULT_BATCH = 50  # readings in a message
 ARROW_HEADERS = [("content-type", ARROW_CONTENT_TYPE)]
 
 
@@ -28,9 +28,9 @@ class Plan:
     """Messages in sending order: message m holds the rows `[starts[m], starts[m + 1])`."""
 
     input_format: InputFormat
-    source: Source  # its readings in the order of the messages
+    source: Source  # readings in the order of the messages
     null: NDArray[np.bool_]  # [n] readings whose value is sent as null
-    starts: NDArray[np.int64]  # [m + 1]
+    starts: NDArray[np.int64]  # [m + 1] first row of each message, and the end
     due_ms: NDArray[np.int64]  # [m] event time of each message's last reading
 
     def __len__(self) -> int:
@@ -43,9 +43,9 @@ def plan_messages(
     """Divide readings into messages.
 
     Args:
-        source: readings in order of time.
-        input_format: single, step, batch or arrow.
-        batch: most readings of a message of batch or arrow.
+        source: source with readings in order of time.
+        input_format: format of the messages: single, step, batch or arrow.
+        batch: most readings in a message of the formats batch and arrow.
         null: bool [n], readings whose value is sent as null; default none.
     """
     null = np.zeros(len(source), np.bool_) if null is None else null
@@ -53,12 +53,12 @@ def plan_messages(
     if count == 0 or input_format is InputFormat.SINGLE:
         return Plan(input_format, source, null, np.arange(count + 1), source.time_ms)
     group = source.group_of_cell[source.cell]
-    by_group = np.argsort(group, kind="stable")  # within a group still in order of time
+    by_group = np.argsort(group, kind="stable")  # readings of a group stay in order of time
     group, time_ms = group[by_group], source.time_ms[by_group]
     opens = np.ones(count, np.bool_)
     opens[1:] = group[1:] != group[:-1]
     if input_format is InputFormat.STEP:
-        # A sensor that reports twice at one time needs a second message: a step names each sensor once.
+        # A step names each sensor once, so a sensor with two readings at the same time needs a second message.
         cell = source.cell[by_group]
         order = np.lexsort((cell, time_ms, group))
         repeated = np.zeros(count, np.bool_)
@@ -138,7 +138,7 @@ class Encoder:
 
 
 def _texts(values: NDArray[np.float32] | NDArray[np.float64], null: NDArray[np.bool_]) -> list[str]:
-    """Shortest text of each value that reads back as the same number of the same width."""
+    """The shortest text of each value that parses to the same number of the same width."""
     texts: list[str] = pc.cast(pa.array(values), pa.string()).to_pylist()
     for row in np.flatnonzero((values == 0) & np.signbit(values)).tolist():
         texts[row] = "-0.0"  # -0 is an integer in JSON, and integers have one zero

@@ -1,8 +1,8 @@
 """Sends readings to the input topic at a chosen speed, and reports what the broker acknowledged.
 
-Whole record batches are built here and handed to the driver, which is ten times as fast as one send per message; a
-replay of single readings at full speed needs that. The order within a key is kept, and idempotence keeps a
-retry from doubling a batch.
+Whole record batches are built here and handed to the driver. This is ten times as fast as one send per message, as a
+replay of single readings at full speed needs. The order within a key is kept, and idempotence prevents a retry from
+duplicating a batch.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from glaim_stream.feed.sources import Source
 from glaim_stream.kafka import ensure_topics, producer_options
 
 _SLICE_READINGS = 2000
-_TICK_S = 0.02  # at a chosen speed, messages that fall due within this time travel together
+_TICK_S = 0.02  # seconds of messages that travel together at a chosen speed
 _BATCH_BYTES = 256 * 1024
 
-Progress = Callable[[int, int], object]  # readings handed over so far, readings in all
+Progress = Callable[[int, int], object]  # readings handed over so far, all readings
 
 
 @dataclass(frozen=True, slots=True)
 class ProduceReport:
-    """What was sent; a dry run has no duration and no errors."""
+    """A report on sent readings; a dry run has no duration and no errors."""
 
     readings: int
     nulls: int  # readings sent as an explicit null
@@ -80,17 +80,17 @@ def produce(
     null: NDArray[np.bool_] | None = None,
     on_progress: Progress | None = None,
 ) -> ProduceReport:
-    """Send readings, keyed by group, and wait until the broker has acknowledged or refused each.
+    """Send readings, keyed by group, and wait until the broker has acknowledged or rejected each.
 
     Args:
-        settings: how to reach Kafka, and the input topic; absent topics are created.
-        source: readings in order of time.
-        input_format: what a message holds.
-        batch: the most readings of a message of the formats batch and arrow.
+        settings: connection to Kafka, and the input topic; absent topics are created.
+        source: source with readings in order of time.
+        input_format: format of the messages.
+        batch: most readings in a message of the formats batch and arrow.
         speed: event seconds per second; None: as fast as possible.
-        now_ms: with a speed, the event time at the start: older readings are sent at once. None: the first reading's.
+        now_ms: event time at the start if a speed is set; older readings are sent at once. None: the first reading's.
         null: bool [n], readings whose value is sent as null.
-        on_progress: called a few times a second.
+        on_progress: function that is called a few times a second.
 
     Raises:
         SettingsError: the broker cannot be reached, or a number is out of range.
@@ -141,7 +141,7 @@ class _Sender:
         self._failures: list[tuple[int, str]] = []  # (messages, reason)
 
     async def send(self, first: int, stop: int) -> int:
-        """Hand the messages `[first, stop)` to the driver; returns their bytes. Waits while the broker is behind."""
+        """Hand the messages `[first, stop)` to the driver, waiting while the broker is behind; return their bytes."""
         builders: dict[int, Any] = {}
         now_ms = time.time_ns() // 1_000_000
         size = 0
@@ -162,7 +162,7 @@ class _Sender:
         return size
 
     async def finish(self) -> list[tuple[int, str]]:
-        """Wait for every acknowledgement; returns the failures as (messages, reason)."""
+        """Wait for all acknowledgements; return the failures as (messages, reason)."""
         await asyncio.gather(*self._pending)
         return self._failures
 

@@ -1,7 +1,7 @@
-"""Readings from files, wide or long, and from the simulated plant. Times are epoch milliseconds, UTC.
+"""Readings from wide or long files and from the simulated plant. Times are epoch milliseconds, UTC.
 
-The form of a file is found out by `glaim_stream.files.read`. A cell that is empty, NaN, infinite or a
-sentinel is a gap of the file: it is counted and never sent.
+`glaim_stream.files.read` finds the form of a file. A cell that is empty, NaN, infinite or a sentinel is a gap of the
+file: it is counted and never sent.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Source:
     cells: list[tuple[str, str]]  # (group, sensor) by cell code
     cell: NDArray[np.int32]
     time_ms: NDArray[np.int64]
-    value: Floats  # finite; as wide as in the file, so that 12.3 is sent as 12.3
+    value: Floats  # finite, with the width of the file, so that 12.3 is sent as 12.3
     gaps: int = 0  # cells of the file without a reading
-    skipped: tuple[str, ...] = ()  # columns that are no sensors
+    skipped: tuple[str, ...] = ()  # columns that are not sensors
     notes: tuple[str, ...] = ()  # sentences on how the file was read
 
     def __len__(self) -> int:
@@ -39,7 +39,7 @@ class Source:
 
     @property
     def groups(self) -> list[str]:
-        """Groups, each once, in the order of the file."""
+        """The groups, in the order of the file."""
         return list(dict.fromkeys(group for group, _ in self.cells))
 
     @property
@@ -49,11 +49,11 @@ class Source:
         return np.array([place[group] for group, _ in self.cells], np.int32)
 
     def where(self, keep: NDArray[np.bool_]) -> Self:
-        """The chosen readings, by bool [n]."""
+        """The readings that `keep`, bool [n], chooses."""
         return replace(self, cell=self.cell[keep], time_ms=self.time_ms[keep], value=self.value[keep])
 
     def between(self, first_ms: int | None, until_ms: int | None) -> Self:
-        """Readings with `first_ms <= time < until_ms`."""
+        """The readings with `first_ms <= time < until_ms`."""
         low = 0 if first_ms is None else int(np.searchsorted(self.time_ms, first_ms))
         high = len(self) if until_ms is None else int(np.searchsorted(self.time_ms, until_ms))
         keep = np.zeros(len(self), np.bool_)
@@ -75,14 +75,14 @@ def read_source(
     """Read a file.
 
     Args:
-        path: of any kind that `glaim_stream.files.read` reads.
-        separator: separates group and sensor in a wide file's column names, if it stands in all of them; the first one
-            in the name counts, so that sensor ids may contain it (`station-7.PM2.5`). Otherwise it is found out.
-        time_column: one column, or several, as `Date+Clock`; default: found out.
-        group: the group of a file that names none; default: the file's name.
-        missing: numbers and texts that mean "no reading", besides those that are noticed.
+        path: file of any kind that `glaim_stream.files.read` reads.
+        separator: separator of group and sensor in a wide file's column names, if all names contain it; otherwise it is
+            found out. The first one in a name counts, so that sensor ids may contain it (`station-7.PM2.5`).
+        time_column: time column, or several as `Date+Clock`; default: found out.
+        group: group of a file that names none; default: the file's name.
+        missing: numbers and texts that mean a missing value, besides those that are detected.
         timezone: zone of timestamps that carry none.
-        date_order: order of dates that do not begin with their year, dmy or mdy; empty: inferred from the dates.
+        date_order: order of dates that do not begin with the year, dmy or mdy; empty: inferred from the dates.
         decimal: decimal sign; empty: inferred from the numbers.
 
     Raises:
@@ -114,7 +114,7 @@ def _columns_of_readings(reading: Reading) -> Sequence[str]:
 
 
 def _of_cells(cells: Cells) -> Source:
-    """The readings of a file, one time after the other."""
+    """The readings of a file, in order of time."""
     code = np.stack([each.group * len(cells.sensors) + each.sensor for each in cells.columns], axis=1)
     value = np.stack([each.value for each in cells.columns], axis=1)
     timed = np.flatnonzero(cells.times_ms != NO_TIME)
@@ -128,7 +128,7 @@ def _of_cells(cells: Cells) -> Source:
 
 
 def plant_source(days: float, *, groups: int = 8, seed: int = 0, start_ms: int | None = None) -> Source:
-    """The simulated plant (glaim_stream.feed.plant), without gaps; `start_ms`: time of its first reading.
+    """The simulated plant (glaim_stream.feed.plant), without gaps; `start_ms` is the time of its first reading.
 
     Raises:
         SettingsError: there would be no step or no group.
@@ -145,6 +145,6 @@ def plant_source(days: float, *, groups: int = 8, seed: int = 0, start_ms: int |
 
 
 def _flat(cells: list[tuple[str, str]], time_ms: NDArray[np.int64], values: Floats) -> Source:
-    """Readings of `values` [T, cells], one time after the other."""
+    """The readings of `values` [T, cells], in order of time."""
     cell = np.tile(np.arange(len(cells), dtype=np.int32), len(time_ms))
     return Source(cells, cell, np.repeat(time_ms, len(cells)), values.ravel())

@@ -1,4 +1,4 @@
-"""Finds out the form of a file of readings once, and reads it: `read` returns a `Reading` with its `FileForm`."""
+"""Finds the form of a file of readings and reads it: `read` returns a `Reading` with its `FileForm`."""
 
 from glaim_stream.files.clocks import have_own_clocks
 from glaim_stream.files.filled_rows import OF_ROWS, refusal

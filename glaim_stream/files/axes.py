@@ -1,4 +1,4 @@
-"""Series along something else than dates: the depths of a well log, seconds since the start of a measurement."""
+"""Axes other than dates: depths of a well log, or seconds since the start of a measurement."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ _UNIT = re.compile(r"[\[(/]\s*([A-Za-zµ]+)\s*[\])]?$")
 
 
 def elapsed_column(numbers: Mapping[str, Any]) -> str:
-    """The column that counts up from the start of a measurement, by its name and its numbers; "" without one."""
+    """The column that counts from the start of a measurement, found by its name and numbers; "" without one."""
     for column, cells in numbers.items():
         if _ELAPSED.match(column.strip()):
             values = floats_of(cells)
-            if len(values) > 1 and bool((np.diff(values) > 0).all()):  # NaN is above nothing
+            if len(values) > 1 and bool((np.diff(values) > 0).all()):  # comparisons with NaN are false
                 return column
     return ""
 
 
 def unit_in(column: str) -> str:
-    """The unit in the name of a column, such as `Time (s)`; "" where there is none."""
+    """The unit in the name of a column, such as `Time (s)`; "" without one."""
     found = _UNIT.search(column.strip())
     return found[1] if found else ""
 
 
 def along_axis(numbers: Mapping[str, Any], column: str, name: str) -> tuple[Times, Stamps, tuple[float, float]]:
-    """Depths, or elapsed times, as times: 0 is the least one, and a step of d units takes 1000 d milliseconds.
+    """Depths or elapsed times as times: the least one is time 0, and d units take 1000 d milliseconds.
 
-    Also returns the depth at time 0, and for each millisecond.
+    Also returns the depth at time 0, and the depth per millisecond.
 
     Raises:
-        SettingsError: the column holds no two depths.
+        SettingsError: the column holds fewer than two depths.
     """
     cells = numbers.get(column)
     depth = np.empty(0) if cells is None else floats_of(cells)

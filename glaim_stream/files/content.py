@@ -1,4 +1,4 @@
-"""Tells what a file is by its bytes, not by its name, and reads the kinds that carry their own types."""
+"""Detects the kind of a file by its bytes, not its name, and reads the kinds that carry their own types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from glaim_stream.core.errors import SettingsError, listed
 
-_DEEPEST = 100  # objects and lists inside one another
+_DEEPEST = 100  # levels of nested objects and lists
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _OTHERS = {
     b"PK\x03\x04": "a zip archive or an Excel workbook: unpack it, or save the sheet as CSV",
@@ -30,10 +30,10 @@ _OTHERS = {
 
 
 def content_of(source: Path | bytes, name: str) -> tuple[bytes, str, str]:
-    """The bytes of a file as they are inside, their kind (csv, jsonl, parquet, arrow) and compression (gzip or "").
+    """The uncompressed bytes of a file, their kind (csv, jsonl, parquet, arrow) and compression (gzip or "").
 
     Raises:
-        SettingsError: the file is absent, or of a kind that is not read.
+        SettingsError: the file is absent or of an unsupported kind.
     """
     if isinstance(source, bytes):
         data = source
@@ -65,7 +65,7 @@ def _kind(data: bytes) -> str:
 
 
 def typed_table(data: bytes, kind: str, name: str) -> pa.Table:
-    """The table of Parquet, Arrow or JSON lines; nested columns become `outer.inner`, a single outer one `inner`.
+    """The table of Parquet, Arrow or JSON lines; nested columns become `outer.inner`, or `inner` if there is one outer.
 
     Raises:
         SettingsError: the file is damaged.
@@ -104,15 +104,15 @@ def typed_table(data: bytes, kind: str, name: str) -> pa.Table:
 
 
 def _without_index(table: pa.Table) -> pa.Table:
-    """The table; the unnamed index that pandas writes is called index."""
+    """The table, with the unnamed index of pandas renamed to `index`."""
     names = [("index" if each.startswith("__index_level_") else each) for each in table.column_names]
     return table.rename_columns(names) if len(set(names)) == len(names) else table
 
 
 def _depth(line: bytes) -> int:
-    """How deep objects and lists of a line of JSON lie inside one another; 0 where it is shallow for sure.
+    """The nesting depth of objects and lists in a line of JSON; 0 where it is certainly shallow.
 
-    Arrow's reader takes a frame of the stack for each, and ends the process where that is full.
+    Arrow's reader takes a stack frame for each level, and a full stack ends the process.
     """
     if line.count(b"{") + line.count(b"[") <= _DEEPEST:
         return 0
@@ -138,7 +138,7 @@ def _json(data: bytes) -> pa.Table:
 
 
 def plain(column: Any) -> Any:
-    """A column in one piece, dictionaries and large text as text, without blanks around the cells."""
+    """A column as one array, with dictionaries and large text as text, without blanks around the cells."""
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

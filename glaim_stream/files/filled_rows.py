@@ -1,4 +1,4 @@
-"""Recognises tables of filled rows by their columns, so that no estimate is taken for a reading."""
+"""Detects tables of filled rows by their columns, so that filled values are never read back as measurements."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.vocabulary import DOUBTFUL, METHODS
 from glaim_stream.files.kinds import is_text
 
-OF_ROWS = frozenset({"method", "observed", "value"})  # of the output topic, as `tail` and `replay` write them
-_OF_HOLES = frozenset({"method", "value", "lower", "upper"})  # of `fill --flags-out`
+OF_ROWS = frozenset({"method", "observed", "value"})  # columns of output rows, as `tail` and `replay` write them
+_OF_HOLES = frozenset({"method", "value", "lower", "upper"})  # columns of `fill --flags-out`
 _STATED = frozenset({*METHODS, DOUBTFUL, "", None})
-_BESIDE = re.compile(r"(.+)_(method|lower|upper)_*")  # of `fill --flags`; it adds _ to a name that is taken
+_BESIDE = re.compile(r"(.+)_(method|lower|upper)_*")  # columns of `fill --flags`, which adds _ to a taken name
 
 
 def require_no_filled_rows(columns: Mapping[str, Any], name: str) -> None:
-    """Refuse a table that holds filled values, whatever kind of file it came from.
+    """Reject a table that holds filled values, from any kind of file.
 
     Args:
         columns: Arrow arrays by name.
-        name: of the file, for the message.
+        name: name of the file, for the message.
 
     Raises:
-        SettingsError: its columns are those of filled rows, or those that `fill` writes beside filled columns.
+        SettingsError: the columns are those of filled rows, or those that `fill` writes beside filled columns.
     """
     if columns.keys() >= OF_ROWS:
         raise SettingsError(refusal(name, OF_ROWS))
@@ -49,5 +49,5 @@ def refusal(name: str, columns: Collection[str]) -> str:
 
 
 def _states_methods(column: Any) -> bool:
-    """Whether a column holds nothing but the words for how a value was obtained."""
+    """Whether all cells of a column are names of methods."""
     return is_text(column.type) and set(column.unique().to_pylist()) <= _STATED

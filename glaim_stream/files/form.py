@@ -1,4 +1,4 @@
-"""The form of a file of readings as it was found out, and the readings themselves."""
+"""The form of a file of readings, and the readings themselves."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1,
 
 @dataclass(frozen=True, slots=True)
 class TextForm:
-    """Form of a file of separated text; `lines` of it are counted from 0, and blank ones count."""
+    """The form of a file of separated text; its `lines` are counted from 0, including blank ones."""
 
     encoding: str = "utf-8"  # "utf-8", "utf-16-le", "utf-16-be" or "latin-1", in which every byte is valid
     byte_order_mark: bool = False
-    newline: str = "\n"  # of the first line
+    newline: str = "\n"  # end of the first line
     separator: str = ","  # " ": any number of blanks and tabs
-    header: tuple[str, ...] = ()  # names as they stand in the file
+    header: tuple[str, ...] = ()  # names as in the file
     header_line: int = 0
     preamble: tuple[str, ...] = ()  # lines above the header
     below_header: tuple[str, ...] = ()  # lines of units or types between the header and the readings
@@ -31,28 +31,28 @@ class TextForm:
 
 @dataclass(frozen=True, slots=True)
 class NumberForm:
-    """How a column writes numbers: its decimal sign, the sign between thousands, the unit ("" for none)."""
+    """The format of a column's numbers: decimal sign, thousands separator, unit ("" for none)."""
 
     decimal: str = "."
     thousands: str = ""
-    suffix: str = ""  # the unit behind each number with the blank before it, such as " kW"
+    suffix: str = ""  # unit after each number with the blank before it, such as " kW"
 
 
 @dataclass(frozen=True, slots=True)
 class Sentinel:
-    """A number far outside of a column's other values that may stand for no value."""
+    """A number far outside a column's other values that may mean a missing value."""
 
     column: str
     value: float
     count: int
-    below: float  # the nearest values on both sides; NaN where there is none
+    below: float  # nearest values on both sides; NaN without one
     above: float
-    taken: bool  # as no value; otherwise the cells stay observed, and a note names the flag
+    taken: bool  # True: read as missing; otherwise the cells stay observed, and a note names the flag
 
 
 @dataclass(frozen=True, slots=True)
 class FileForm:
-    """What a file is. `time`, `group`, `sensor` and `value` name columns; "" where there is none.
+    """The form of a file. `time`, `group`, `sensor` and `value` name columns; "" without one.
 
     A time of several columns joins their names by `+`: `Date+Time`, `year+month+day+hour`. In a long file each row is a
     reading: `sensor` names it and `value` holds it.
@@ -60,39 +60,39 @@ class FileForm:
 
     kind: str  # csv, las, jsonl, parquet or arrow
     compression: str  # gzip or ""
-    columns: tuple[str, ...]  # all columns of the file, in its order
+    columns: tuple[str, ...]  # all columns of the file, in order
     time: str
     sensors: tuple[str, ...]
     text: TextForm | None = None
-    timezone: str = "UTC"  # of stamps that carry no zone
+    timezone: str = "UTC"  # zone of stamps that carry none
     date_order: str = ""  # dmy or mdy, where it matters
     first_ms: int = NO_TIME
     last_ms: int = NO_TIME
-    step_ms: int = 0  # most frequent distance of two stamps of a group
+    step_ms: int = 0  # most frequent time between two stamps of a group
     layout: str = "wide"  # or "long"
     group: str = ""
     sensor: str = ""
     value: str = ""
-    name_separator: str = ""  # the columns of a wide file are <group><separator><sensor>
-    numbers: Mapping[str, NumberForm] = field(default_factory=dict)  # by column, of text files
-    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by column: words that stand for no value
+    name_separator: str = ""  # columns of a wide file are <group><separator><sensor>
+    numbers: Mapping[str, NumberForm] = field(default_factory=dict)  # formats of numbers by column of a text file
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # words that mean a missing value, by column
     sentinels: tuple[Sentinel, ...] = ()
-    units: Mapping[str, str] = field(default_factory=dict)  # by column
-    unused: Mapping[str, str] = field(default_factory=dict)  # reason by column
+    units: Mapping[str, str] = field(default_factory=dict)  # units by column
+    unused: Mapping[str, str] = field(default_factory=dict)  # reasons by column
     duplicates: int = 0  # rows whose group and time occurred before
-    out_of_order: int = 0  # rows that are older than one before them in their group
-    lateness_ms: int = 0  # by how much at most
+    out_of_order: int = 0  # rows older than one before them in their group
+    lateness_ms: int = 0  # largest time by which a row is out of order
     untimed: int = 0  # rows without a time
-    axis: tuple[float, float] | None = None  # of depths or elapsed times: that at time 0, and for each millisecond
+    axis: tuple[float, float] | None = None  # depth or elapsed time at time 0, and per millisecond
     zone: str = ""  # column that states the zone of each row
     notes: tuple[str, ...] = ()  # sentences to print
 
     def moment(self, ms: int) -> str:
-        """A time as text, or the depth or elapsed time that it stands for."""
+        """A time as text, or the depth or elapsed time behind it."""
         return text_of_ms(ms) if self.axis is None else self._depth(self.axis[0] + ms * self.axis[1])
 
     def length(self, ms: int) -> str:
-        """A difference of times as text, or that of the depths which they stand for."""
+        """A difference of times as text, or of the depths behind them."""
         return duration(ms) if self.axis is None else self._depth(ms * self.axis[1])
 
     def _depth(self, depth: float) -> str:
@@ -100,7 +100,7 @@ class FileForm:
 
     @property
     def taken(self) -> dict[str, tuple[float, ...]]:
-        """Numbers that were taken as no value, by column."""
+        """Numbers that were read as missing values, by column."""
         found: dict[str, tuple[float, ...]] = {}
         for each in self.sentinels:
             if each.taken:
@@ -118,21 +118,21 @@ def duration(milliseconds: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The readings of a file, row by row in its order; NaN where there is no value.
+    """The readings of a file, row by row in order; NaN where a value is missing.
 
     `values` are float64 [C, R] of C sensors, in the order of `form.sensors`. In a long file they are [1, R], and
-    `sensor_of_row` holds the index into `form.sensors`, -1 where the row names none.
+    `sensor_of_row` holds indices into `form.sensors`, -1 where the row names none.
     """
 
     form: FileForm
-    table: pa.Table  # all columns: numbers where the column holds numbers, else as in the file
+    table: pa.Table  # all columns, as numbers where they hold numbers, else as in the file
     times_ms: NDArray[np.int64]  # [R]; NO_TIME where the row has none
     groups: tuple[str, ...]  # names; empty where the file names no group
     group_of_row: NDArray[np.int64]  # [R]; -1 where the row names none, 0 everywhere in a file without groups
     values: NDArray[np.float64]
     sensor_of_row: NDArray[np.int64] | None = None
-    places: tuple[int, ...] = ()  # of each sensor's column in the file (of a long file: of the value's)
-    line_of_row: NDArray[np.int64] | None = None  # of text: the line of each row, counted from 0
+    places: tuple[int, ...] = ()  # indices of the sensors' columns in the file (long: of the value's)
+    line_of_row: NDArray[np.int64] | None = None  # line of each row of text, from 0
 
     @property
     def timed(self) -> NDArray[np.bool_]:
@@ -141,5 +141,5 @@ class Reading:
 
     @property
     def rows(self) -> int:
-        """R, the rows of the file."""
+        """R, the number of rows of the file."""
         return len(self.times_ms)

@@ -1,11 +1,11 @@
-"""The even grid behind the times of a table's rows, which need not be even, ordered or unique.
+"""Finds the even grid behind the times of a table's rows, which need not be even, ordered or unique.
 
 The step is found from the differences of successive times. A row's step follows from the row before it in time, so
 that stamps whose jitter adds up (59 s, 61 s, 60 s, ...) still get one step each. Rows of equal times share a step, and
-steps without a row stay without one.
+steps without a row stay empty.
 
-A stream has no such choice: a step of its models is `time_ms // step_ms`, whatever the stamps, since a window closes
-before the next stamp is known. `windows`, `operate.learn` and `Grid.streamed` cut so.
+A stream has no such choice: a step of its models is always `time_ms // step_ms`, since a window closes before the next
+stamp is known. `windows`, `operate.learn` and `Grid.streamed` use this rule.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-MOST_STEPS = 20_000_000  # of a grid with more, most are empty: a time is wrong, or the step is
+MOST_STEPS = 20_000_000  # steps of a grid: with more, most are empty, because a time or the step is wrong
 
-_COMMON = 0.15  # share of the differences that a step has at least
-_CLOSE = 0.1  # of a step, by which a difference misses a multiple of it
-_FITTING = 0.9  # share of the differences that are multiples of a step
-_LEAST_ROWS = 0.1  # share of the steps that have a row; with fewer, the step is the distance of two sensors' stamps
-_ALONE = 0.45  # share of the times that have a step of their own, at least
-_NEAR = 10  # steps; differences of more tell less about the length of one
-_STRETCH = 20  # differences, over which rows that keep to the mean step stray from it by less than one step ...
-_STEADY = 0.9  # in this share of the stretches
-_CLEAR = 0.4  # share of the multiples of a step, without which jitter hides whether there is another step
-_KEPT = 0.5  # share of a row's deviation from the grid that the next row starts with, if it is less than ...
-_JITTER = 0.25  # of a step
-_HALF = 0.6  # of a step, which a row may be from its step while the distance to the one before is a multiple
-_ROUND = 0.005  # of a step, by which it may differ from a round number of seconds, minutes or hours
+_COMMON = 0.15  # least share of the differences that equal a step
+_CLOSE = 0.1  # fraction of a step by which a difference may miss a multiple of it
+_FITTING = 0.9  # least share of the differences that are multiples of a step
+_LEAST_ROWS = 0.1  # least share of steps with a row; with fewer, the step is the distance of two sensors' stamps
+_ALONE = 0.45  # least share of the times that have a step of their own
+_NEAR = 10  # steps; longer differences tell less about the length of a step
+_STRETCH = 20  # differences over which rows that keep to the mean step stray from it by less than one step
+_STEADY = 0.9  # least share of the stretches in which rows keep to the mean step
+_CLEAR = 0.4  # least share of multiples of a step; with fewer, jitter hides whether there is another step
+_KEPT = 0.5  # share of a row's deviation from the grid that the next row starts with, if it is below `_JITTER`
+_JITTER = 0.25  # fraction of a step below which a deviation is jitter
+_HALF = 0.6  # fraction of a step that a row may be off while its distance to the row before is a multiple
+_ROUND = 0.005  # share of a step by which it may differ from a round number of seconds, minutes or hours
 _UNITS_MS = (86_400_000, 3_600_000, 60_000, 1_000, 100, 10, 1)
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Steps `start_ms + step_ms * k` for k in 0..steps - 1, and the rows that lie in them.
+    """Steps `start_ms + step_ms * k` for k in 0..steps - 1, and the rows in them.
 
-    rows: int64 [rows], the step of each row; -1 for a row without a time.
+    rows: int64 [rows], step of each row; -1 for a row without a time.
     """
 
     start_ms: int
@@ -60,11 +60,11 @@ class Grid:
 
         Args:
             times_ms: int64 [rows], epoch milliseconds in any order; NO_TIME for a row without a time.
-            step_ms: distance of two steps; found from the times by default.
+            step_ms: time between two steps; found from the times by default.
 
         Raises:
-            SettingsError: the step is not positive, no row has a time, the times show no step, or they are so far apart
-                that the grid has more than MOST_STEPS steps.
+            SettingsError: the step is not positive, no row has a time, the times show no step, or they span more than
+                MOST_STEPS steps.
         """
         if step_ms is not None and step_ms < 1:
             raise SettingsError(f"expected a step of at least 1 ms, found {step_ms} ms")
@@ -81,14 +81,14 @@ class Grid:
 
     @classmethod
     def streamed(cls, times_ms: Ints, step_ms: int) -> Self:
-        """Place rows in the steps in which a worker would: step k holds the times from `k * step_ms` on.
+        """Place rows in steps as a worker does: step k holds the times from `k * step_ms` on.
 
         Args:
             times_ms: int64 [rows], epoch milliseconds in any order; NO_TIME for a row without a time.
-            step_ms: of the worker's model.
+            step_ms: step of the worker's model.
 
         Raises:
-            SettingsError: no row has a time, or they are so far apart that there are more than MOST_STEPS steps.
+            SettingsError: no row has a time, or the times span more than MOST_STEPS steps.
         """
         dated = times_ms != NO_TIME
         if not dated.any():
@@ -121,10 +121,10 @@ class Grid:
         return len(dated) - len(np.unique(dated))
 
     def gridded(self, values: Doubles) -> Doubles:
-        """Place the cells of rows in steps; where several rows of a step have a value, the last one counts.
+        """Place the cells of rows in steps; if several rows of a step have a value, the last one counts.
 
         Args:
-            values: float64 [rows, C]; NaN where missing.
+            values: float64 [rows, C], cells; NaN where missing.
 
         Returns:
             float64 [C, steps], NaN where no row has a value.
@@ -139,11 +139,11 @@ class Grid:
         """Return the cells of each row's step.
 
         Args:
-            cells: [C, steps].
+            cells: array [C, steps] of any type.
             absent: value for rows without a time.
 
         Returns:
-            [rows, C], of the same type.
+            Array [rows, C] of the same type.
         """
         out = cells[:, np.maximum(self.rows, 0)].T.copy()
         out[self.rows < 0] = absent
@@ -163,7 +163,7 @@ def step_of(times_ms: Sequence[Ints]) -> int:
     """Return the step of the times of one or many groups.
 
     Args:
-        times_ms: for each group int64 [rows], in any order; NO_TIME for a row without a time.
+        times_ms: int64 [rows] for each group, in any order; NO_TIME for a row without a time.
 
     Raises:
         SettingsError: no group has two different times.
@@ -186,7 +186,7 @@ def step_of(times_ms: Sequence[Ints]) -> int:
 
 
 def _lengths(differences: Ints) -> tuple[Doubles, Ints]:
-    """Lengths that differ by less than `_CLOSE` count as one: their median, and how many there are of each."""
+    """Lengths that differ by less than `_CLOSE` count as one: their medians, and the number of each."""
     ordered = np.sort(differences)
     starts, at = [0], 0
     while True:
@@ -212,10 +212,10 @@ def _quality(differences: Ints, step: float) -> tuple[float, float]:
 
 
 def _refined(differences: Ints, step: float) -> int:
-    """The mean step instead of the most common one, and a round number where one is near.
+    """The mean step instead of the most common one, or a round number close to it.
 
-    Where the rows do not keep to the mean of all differences, as where 10 minutes turn into 15 (a mean step of 500 s
-    would lie between them and fit neither), only the multiples of the step count.
+    If the rows do not keep to the mean of all differences, only multiples of the step count. An example is a step of 10
+    minutes that turns into 15: a mean step of 500 s would lie between them and fit neither.
     """
     multiple = np.rint(differences / step)
     if (differences == multiple * step).mean() >= _FITTING:
@@ -223,7 +223,7 @@ def _refined(differences: Ints, step: float) -> int:
     near = multiple <= _NEAR
     close = np.abs(differences / step - multiple) <= _CLOSE
     if close.mean() >= _CLEAR and not _is_kept(differences[near], multiple[near]):
-        near &= close | (multiple == 0)  # of two rows of a step, what lies between them is a part of it
+        near &= close | (multiple == 0)  # the time between two rows of a step is a part of it
     steps = multiple[near].sum()
     mean = float(differences[near].sum() / steps) if steps else step
     if np.any(differences[near] != multiple[near] * step):
@@ -236,7 +236,7 @@ def _refined(differences: Ints, step: float) -> int:
 
 
 def _is_kept(differences: Ints, multiple: Doubles) -> bool:
-    """Whether rows keep to the mean step: their jitter cancels out over a stretch, while another step adds up."""
+    """Whether rows keep to the mean step: jitter cancels out over a stretch, while another step adds up."""
     if not multiple.sum():
         return False
     missed = np.cumsum(differences / (differences.sum() / multiple.sum()) - multiple)
@@ -246,7 +246,7 @@ def _is_kept(differences: Ints, multiple: Doubles) -> bool:
 
 
 def _places(times: Ints, step: int) -> Ints:
-    """The step of each of ascending, different times."""
+    """The step of each time; times are ascending and different."""
     places: Ints = (times - times[0]) // step
     if np.array_equal(times[0] + places * step, times):
         return places
@@ -254,7 +254,7 @@ def _places(times: Ints, step: int) -> Ints:
     for difference in (np.diff(times) / step).tolist():
         position = difference + rest
         ahead = max(0, round(position))
-        # After a clock has restarted halfway between two steps, rounding would go on by no step and by two in turn.
+        # After a clock restarts halfway between two steps, rounding would alternate between no step and two.
         whole = round(difference)
         if whole and abs(difference - whole) <= _CLOSE and abs(rest) <= _HALF:
             ahead = whole

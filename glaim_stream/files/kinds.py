@@ -1,4 +1,4 @@
-"""What a file's column holds, by its Arrow type."""
+"""Predicates on the Arrow types of a file's columns."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ def is_text(kind: Any) -> bool:
 
 
 def is_number(kind: Any) -> bool:
-    """Whether the type is a number, or that of a column without any value."""
+    """Whether the type is a number or that of an empty column."""
     types = pa.types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind))

@@ -1,4 +1,4 @@
-"""Which group each row of a file belongs to, and whether a row holds one reading or one of each sensor."""
+"""Finds the group of each row of a file, and whether a row holds one reading or one per sensor."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from glaim_stream.files import roles
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The groups of a file's rows; in a long file `sensor` and `value` name the columns of each row's reading."""
+    """The groups of a file's rows; `sensor` and `value` name the columns of a long file's readings."""
 
     groups: tuple[str, ...]  # names; empty where the file names no group
     group_of_row: NDArray[np.int64]  # [R]; -1 where the row names none
-    group: str  # column; "" where there is none
+    group: str  # column; "" without one
     sensor: str
     value: str
 
@@ -31,19 +31,19 @@ def layout_of(
     table: Mapping[str, Any], numbers: Mapping[str, Any], times_ms: NDArray[np.int64], group: str | None, sensor: str,
     value: str, name: str,
 ) -> Layout:  # fmt: skip
-    """Find the groups of a file's rows, and whether each row is one reading.
+    """Find the groups of a file's rows, and whether each row holds one reading.
 
     Args:
         table: Arrow columns by name, without those of the time.
-        numbers: those that hold numbers, as numbers.
+        numbers: columns that hold numbers, as numbers.
         times_ms: int64 [R], NO_TIME where a row has none.
         group: column that names the group of a row; None: found out.
         sensor: column that names the sensor of a row that is one reading; "": found out.
-        value: column of its value; "": found out.
-        name: of the file, for messages.
+        value: column of the value of that reading; "": found out.
+        name: name of the file, for messages.
 
     Raises:
-        SettingsError: the rows of a time differ by what cannot be told, or a column is not what was stated.
+        SettingsError: the rows of a time cannot be told apart, or a column contradicts its stated role.
     """
     columns = set(table)
     if group is not None and group not in columns:
@@ -83,7 +83,7 @@ def layout_of(
 
 
 def names_in(cells: Any) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Names in a column in the order of the file, and the place of each row's among them; -1 where it is empty."""
+    """The names in a column in the order of the file, and the index of each row's name; -1 where empty."""
     cells = pc.cast(cells, pa.string())
     cells = pc.if_else(pc.equal(cells, ""), None, cells)
     encoded = cells.dictionary_encode()

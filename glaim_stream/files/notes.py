@@ -1,4 +1,4 @@
-"""Sentences about what was found out of a file."""
+"""Notes for people on the form of a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from glaim_stream.files.form import FileForm
 
 
 def group_notes(form: FileForm, groups: int) -> list[str]:
-    """How the rows are told apart."""
+    """Notes on how the rows are told apart."""
     if form.layout == "long":
         of = f", group {form.group!r}" if form.group else ""
         return [f"a reading a row: sensor is {form.sensor!r}, value {form.value!r}{of}"]
@@ -17,7 +17,7 @@ def group_notes(form: FileForm, groups: int) -> list[str]:
 
 
 def unused_notes(unused: Mapping[str, str]) -> list[str]:
-    """The columns that are left out, by their reason."""
+    """Notes on unused columns, by reason."""
     reasons: dict[str, list[str]] = {}
     for column, reason in unused.items():
         reasons.setdefault(reason, []).append(column or "one without a name")
@@ -25,7 +25,7 @@ def unused_notes(unused: Mapping[str, str]) -> list[str]:
 
 
 def order_notes(form: FileForm) -> list[str]:
-    """Rows without a time, repeated times, and rows out of order."""
+    """Notes on rows without a time, repeated times, and rows out of order."""
     notes = []
     what = "depth" if form.kind == "las" else "time"
     if form.untimed:

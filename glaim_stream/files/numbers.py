@@ -1,4 +1,4 @@
-"""Reads columns of text as numbers, under the one way of writing them that all cells of a column prove."""
+"""Reads columns of text as numbers, in the one format that all cells of a column fit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _APOSTROPHES, _BLANKS = "'\u2019", "\u00a0\u202f\u2009 "
 _EXPONENT = r"([eE][+-]?\d+)?"
 _PLAIN = {sign: rf"^[+-]?(\d+(\{sign}\d*)?|\{sign}\d+){_EXPONENT}$" for sign in ".,"}
 _MARKS = {",": ",", ".": r"\.", "'": f"[{_APOSTROPHES}]", " ": f"[{_BLANKS}]"}
-# Units that may stand behind the number in a cell. One letter does only behind decimals: 5A may be a room.
+# Units that may follow the number in a cell. A single letter counts only after decimals: 5A may be a room.
 _UNITS = {
     *("%", "‰", "°", "°C", "°F", "degC", "degF", "C", "F", "K", "W", "kW", "MW", "Wh", "kWh", "MWh", "V", "mV"),
     *("kV", "A", "mA", "Hz", "kHz", "bar", "mbar", "Pa", "hPa", "kPa", "MPa", "psi", "m", "cm", "mm", "km"),
@@ -29,7 +29,7 @@ _UNITS = {
     *("dB", "lx", "lux", "W/m2", "W/m²"),
 }  # fmt: skip
 _WITH_UNIT = rf"^[+-]?[\d., '{_BLANKS}]*\d[.,]?(?P<suffix>[{_BLANKS}]?[^\d\s+-][^\s]*)$"
-MOST_WORDS = 8  # of one column
+MOST_WORDS = 8  # words of one column
 USUAL = (
     "", "-", "--", "---", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>",
     "N/A", "NA", "NULL", "NaN", "None", "n/a", "na", "nan", "null", "NAN", "none", "?", "inf", "-inf", "Inf", "-Inf",
@@ -57,9 +57,9 @@ _FORMS = [
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A column read as numbers: float64 with nulls, how it was written, and words that stand for no value."""
+    """A column read as numbers: the values with nulls, their format, and words that mean a missing value."""
 
-    values: Any  # an Arrow array of float64, or of int64 where every cell is a whole number
+    values: Any  # Arrow array of float64, or of int64 where every cell is a whole number
     form: NumberForm
     words: tuple[str, ...] = ()
 
@@ -67,14 +67,14 @@ class Numbers:
 def number_columns(
     columns: Mapping[str, Any], *, missing: Sequence[str], decimal: str, separator: str, name: str
 ) -> tuple[dict[str, Numbers], dict[str, str], list[str]]:
-    """The columns of text that hold numbers; why columns that mostly hold numbers do not; and notes.
+    """The text columns that hold numbers, the reasons why columns of mostly numbers do not, and notes.
 
     Args:
         columns: Arrow columns of text, without blanks around the cells.
-        missing: words that mean no value, besides the usual ones.
-        decimal: the decimal sign, or "": found out.
-        separator: of the file's cells.
-        name: of the file.
+        missing: words that mean a missing value, besides the usual ones.
+        decimal: decimal sign; "": found out.
+        separator: separator of the file's cells.
+        name: name of the file.
 
     Raises:
         SettingsError: a column's numbers can be read in two ways.
@@ -106,13 +106,13 @@ def number_columns(
 
 
 def _filled(cells: Any, missing: Sequence[str]) -> Any:
-    """The different cells that hold anything."""
+    """The distinct cells that are not empty."""
     cells = pc.unique(cells.drop_null())
     return cells.filter(pc.invert(pc.is_in(cells, pa.array([*USUAL, *missing], cells.type))))
 
 
 def _forms(filled: Any) -> tuple[list[NumberForm], tuple[str, ...], str]:
-    """Ways of writing that all cells fit, except a few words; else a reason why a column of numbers is none."""
+    """Formats that all cells fit, except a few words; else the reason why a column of numbers fits none."""
     filled = pc.replace_substring(filled, "\u2212", "-")
     if not len(filled):
         return [NumberForm()], (), ""
@@ -138,7 +138,7 @@ def _forms(filled: Any) -> tuple[list[NumberForm], tuple[str, ...], str]:
 
 
 def _suffix(filled: Any) -> str:
-    """The unit that stands behind all numbers of a column, with the blank before it; "" where there is none."""
+    """The unit after all numbers of a column, with the blank before it; "" without one."""
     numeric = filled.filter(pc.match_substring_regex(filled, r"^[+-]?[.,]?\d"))
     if not len(numeric):
         return ""
@@ -167,7 +167,7 @@ def _one(
     column: str, cells: Any, forms: list[NumberForm], proven: set[str], decimal: str, separator: str,
     missing: Sequence[str], name: str,
 ) -> tuple[NumberForm, list[str]]:  # fmt: skip
-    """The one form of a column; forms that read the same numbers are one.
+    """The form of a column; forms that read the same numbers count as one.
 
     Raises:
         SettingsError: two forms read different numbers, and nothing decides.
@@ -185,7 +185,7 @@ def _one(
     if len(different) == 1:
         return forms[0], []
     if len(proven) == 1:
-        # Other columns of the file prove which sign is the decimal one: programs write one way.
+        # Other columns of the file prove the decimal sign: programs write one way.
         kept = [at for at in different if forms[at].decimal in proven]
         plain = [at for at in kept if not forms[at].thousands]
         if len(kept) == 1 or plain:
@@ -195,7 +195,7 @@ def _one(
     first, second = (readings[each][at].as_py() for each in different[:2])
     plain_point = forms[0] == NumberForm(".")
     if separator == "," and plain_point and _one_width(distinct):
-        # Programs that write a decimal comma separate cells by something else, and %.3f writes three digits always.
+        # Programs that write a decimal comma separate cells by another character, and %.3f always writes three digits.
         return forms[0], [f"{column!r}: {text} is read as {first:g}: the point is the decimal sign"]
     raise SettingsError(
         f"{name}, column {column!r}: {text} may be {first:.12g} or {second:.12g}, and no cell of the file shows which: "
@@ -204,7 +204,7 @@ def _one(
 
 
 def _one_width(distinct: Any) -> bool:
-    """Whether every number has exactly three digits behind its point."""
+    """Whether every number has exactly three digits after its point."""
     cells = distinct.filter(pc.match_substring_regex(distinct, r"^[+-]?\d"))
     return bool(pc.all(pc.match_substring_regex(cells, r"\.\d{3}$")).as_py())
 
@@ -216,7 +216,7 @@ def _first_difference(readings: Sequence[Any], different: Sequence[int]) -> int:
 
 
 def _values(cells: Any, form: NumberForm, missing: Sequence[str]) -> Any:
-    """Cells as numbers, null where there is none; whole numbers as int64."""
+    """Cells as numbers, null where missing; whole numbers as int64."""
     if isinstance(cells, pa.ChunkedArray):
         cells = cells.combine_chunks()
     cells = pc.if_else(pc.is_in(cells, pa.array([*USUAL, *missing], cells.type)), None, cells)
@@ -231,9 +231,9 @@ def _values(cells: Any, form: NumberForm, missing: Sequence[str]) -> Any:
 
 
 def floats_of(cells: Any) -> NDArray[np.float64]:
-    """An Arrow column of numbers as float64; NaN where there is none, or no finite one.
+    """An Arrow column of numbers as float64; NaN where missing or not finite.
 
-    Whole numbers above 2^53 are rounded; their cells keep their digits, as all observed ones do.
+    Whole numbers above 2^53 are rounded; their cells keep their digits, like all observed cells.
     """
     values = np.array(pc.cast(cells, pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
     values[~np.isfinite(values)] = np.nan
@@ -241,7 +241,7 @@ def floats_of(cells: Any) -> NDArray[np.float64]:
 
 
 def described(found: Mapping[str, Numbers]) -> list[str]:
-    """Notes on how numbers are written, and on words for no value."""
+    """Notes on the formats of numbers, and on words for missing values."""
     notes = []
     comma = [column for column, each in found.items() if each.form.decimal == ","]
     marked = [column for column, each in found.items() if each.form.thousands]

@@ -1,4 +1,4 @@
-"""Order, span and step of the times of a file's rows, and how many of them repeat, run back or are absent."""
+"""Order, span and step of the times of a file's rows, and the number that repeat, run back or are absent."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.times import NO_TIME
 
-_ROUND = 0.005  # of a step, by which it may differ from a round number
+_ROUND = 0.005  # share of a step by which it may differ from a round number
 
 
 @dataclass(slots=True)
 class Order:
     """Order, span and step of the rows' times.
 
-    step_ms: the usual distance of two times of a series; 0 where there is none.
-    duplicates: rows whose series and time occurred before.
-    out_of_order, lateness_ms: rows that are older than one before them in their series, and by how much at most.
-    untimed: rows without a time.
+    step_ms: usual time between two stamps of a series; 0 without any.
+    duplicates: number of rows whose series and time occurred before.
+    out_of_order, lateness_ms: number of rows older than one before them in their series, and the largest lateness.
+    untimed: number of rows without a time.
     """
 
     first_ms: int = NO_TIME
@@ -38,8 +38,8 @@ def order_of(
 
     Args:
         times_ms: int64 [R], NO_TIME where a row has none.
-        group_of_row: int64 [R].
-        sensor_of_row: int64 [R] where each row has one reading.
+        group_of_row: int64 [R], codes of the rows' groups.
+        sensor_of_row: int64 [R], codes of the rows' sensors if each row has one reading.
     """
     order = Order()
     known = times_ms != NO_TIME
@@ -69,7 +69,7 @@ def order_of(
 
 
 def _usual(gaps: NDArray[np.int64]) -> int:
-    """The usual distance of two times; of clocks that jitter the whole number of minutes or seconds near it."""
+    """The usual time between two stamps; rounded to whole minutes or seconds if the clock jitters."""
     steps, counts = np.unique(gaps, return_counts=True)
     usual, share, median = int(steps[np.argmax(counts)]), counts.max() / len(gaps), int(np.median(gaps))
     if share <= 0.5 and (np.abs(gaps - median) <= _ROUND * median).mean() > 0.5:

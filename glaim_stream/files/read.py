@@ -1,4 +1,4 @@
-"""Reads a file of readings whose form nobody stated; what fits in two ways is a question, not a guess."""
+"""Reads a file of readings without a stated form; an ambiguous form raises an error and is never guessed."""
 
 from __future__ import annotations
 
@@ -47,28 +47,28 @@ def read(
     only_readings: bool = False,
     name: str = "",
 ) -> Reading:
-    """Find out the form of a file and read it.
+    """Find the form of a file and read it.
 
     Args:
-        source: the file, or its bytes.
-        form: of an earlier file: its time, group, sensors, zone, order of dates and numbers for no value are kept.
+        source: path of the file, or its bytes.
+        form: form of an earlier file, whose time, group, sensors, zone, date order and missing-value numbers are kept.
         time: time column, or several as `Date+Clock`.
         timezone: zone of stamps that carry none; default UTC.
         date_order: dmy or mdy.
         decimal: decimal sign, "." or ",".
         group: column that names the group of a row.
         sensor: column that names the sensor of a row that is one reading.
-        value: column of its value.
-        separator: between group and sensor in the names of columns, where it stands in all of them.
-        sensors: columns that are sensors, or names of sensors in `<group><separator><sensor>`; default: those that hold
-            measurements. Of rows that name their sensors all are read.
-        missing: numbers and words that mean no value, in every column.
-        only_missing: take no other number as no value.
-        only_readings: refuse a file that holds filled values.
-        name: of the file, for messages; default: the path's.
+        value: column of the value of that reading.
+        separator: separator of group and sensor in column names, if all names contain it.
+        sensors: columns that are sensors, or names of sensors in `<group><separator><sensor>`; default: columns that
+            hold measurements. If rows name their sensors, all are read.
+        missing: numbers and words that mean a missing value, in every column.
+        only_missing: read no other number as missing.
+        only_readings: reject a file that holds filled values.
+        name: name of the file, for messages; default: from the path.
 
     Raises:
-        SettingsError: the file cannot be read, can be read in two ways, or holds filled values that are not wanted.
+        SettingsError: the file cannot be read, can be read in two ways, or holds unwanted filled values.
     """
     name = name or (source.name if isinstance(source, Path) else "the data")
     if form is not None:
@@ -123,7 +123,7 @@ def read(
 
 
 def _told(missing: Sequence[str]) -> tuple[list[float], list[str]]:
-    """Split what means no value into numbers and words."""
+    """Split missing values into numbers and words."""
     numbers, words = [], []
     for text in missing:
         try:
@@ -135,7 +135,7 @@ def _told(missing: Sequence[str]) -> tuple[list[float], list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """The times of the rows, or the depths and elapsed times that stand for them."""
+    """The times of the rows, or the depths and elapsed times in their place."""
 
     times: Times
     stamps: Stamps
@@ -144,7 +144,7 @@ class _Axis:
     along: tuple[float, float] | None = None  # see FileForm.axis
 
     def said(self, order: Order) -> list[str]:
-        """Which columns hold the times, and how they are read; nothing about depths."""
+        """Notes on the columns of times and their format; none about depths."""
         if self.along:
             return []
         known = self.stamps.how in ("typed", "ymd")
@@ -172,7 +172,7 @@ def _axis(table: Table, time: str | None, date_order: str, name: str) -> _Axis:
 def _measured(
     table: Table, axis: _Axis, rest: Sequence[str], layout: Layout, sensors: Sequence[str], separator: str, name: str
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return the columns of readings, and why others are left out, by column."""
+    """Return the columns of readings, and the reasons why others are left out."""
     numbers = table.numbers
     unused: dict[str, str] = {}
     if not layout.sensor:
@@ -197,7 +197,7 @@ def _measured(
 
 @dataclass(frozen=True, slots=True)
 class _Series:
-    """The readings by sensor; in a long file they are parts of the column `value`."""
+    """The readings by sensor; in a long file these are parts of the column `value`."""
 
     columns: dict[str, NDArray[np.float64]]
     sensors: tuple[str, ...]
@@ -212,7 +212,7 @@ class _Series:
         return {each: column[self.sensor_of_row == place] for place, each in enumerate(self.sensors)}
 
     def take_out(self, found: Sequence[Sentinel]) -> None:
-        """Make holes of the numbers that are taken as no value."""
+        """Replace numbers that mean a missing value by holes."""
         for each in found:
             if each.taken:
                 column = self.columns[self.value or each.column]
@@ -222,7 +222,7 @@ class _Series:
 
 
 def _form(table: Table, axis: _Axis, layout: Layout, order: Order, measured: Sequence[str], timezone: str) -> FileForm:
-    """What the file is, but for its sensors and their groups, its sentinels and what is left out."""
+    """The form of the file without sensors, their groups, sentinels and unused columns."""
     written = {each: form for each, form in table.number_forms.items() if each in measured}
     units = {each: form.suffix.strip() for each, form in written.items() if form.suffix}
     units |= {each: unit for each, unit in table.units.items() if each in measured or axis.along}
@@ -257,6 +257,6 @@ def _form(table: Table, axis: _Axis, layout: Layout, order: Order, measured: Seq
 
 
 def _other_times(table: Mapping[str, Any], numbers: Mapping[str, Any], used: Sequence[str]) -> list[str]:
-    """Columns that hold times too, beside those that are used."""
+    """Columns that hold times but are not used."""
     named = candidates(table, numbers, counted=False)
     return [column for each in named for column in each.columns if column not in used]

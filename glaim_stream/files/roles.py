@@ -1,4 +1,4 @@
-"""Tells sensors from the other columns of a file: groups, row numbers, flags, codes, places."""
+"""Distinguishes sensors from the other columns of a file: groups, row numbers, flags, codes, places."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ _CLOCK_LIKE = r"^\s*\d{1,2}[:.h]\d{2}"
 def unused_columns(
     numbers: Mapping[str, Any], all_columns: Sequence[str], groups: int, *, odd: Mapping[str, str]
 ) -> dict[str, str]:
-    """Reasons by column why it is no sensor.
+    """The reasons why columns are not sensors, by column.
 
     Args:
-        numbers: columns that hold numbers, without those of time and group.
-        all_columns: columns of the file, without those of time and group.
-        groups: number of groups of the file.
-        odd: reasons for columns that mostly hold numbers.
+        numbers: columns that hold numbers, except time and group.
+        all_columns: columns of the file, except time and group.
+        groups: number of groups in the file.
+        odd: reasons why columns that mostly hold numbers cannot be read as numbers.
     """
     unused = {}
     for column in all_columns:
@@ -92,7 +92,7 @@ def _reason(column: str, cells: Any, groups: int) -> str:
 
 
 def name_separator(names: Sequence[str], stated: str = "") -> str:
-    """The separator of group and sensor in every name: the stated one, or one with equal sensors; "" without one."""
+    """The separator of group and sensor in all names, stated or found by equal sensors; "" without one."""
     if stated and all(all(name.partition(stated)) for name in names):
         return stated
     for separator in SEPARATORS:
@@ -105,7 +105,7 @@ def name_separator(names: Sequence[str], stated: str = "") -> str:
 
 
 def columns_of(sensors: Sequence[str], columns: Sequence[str], stated: str = "") -> list[str]:
-    """The columns of sensors: those of their names, or else `<group><separator><sensor>` of all groups."""
+    """The columns of sensors: columns with their names, or else `<group><separator><sensor>` of all groups."""
     if not {*sensors} <= {*columns}:
         for separator in [stated] if stated else SEPARATORS:
             found = [name for name in columns if name.partition(separator)[2] in sensors]
@@ -116,9 +116,9 @@ def columns_of(sensors: Sequence[str], columns: Sequence[str], stated: str = "")
 
 
 def telling_columns(table: Mapping[str, Any], numbers: Mapping[str, Any], times: np.ndarray[Any, Any]) -> list[str]:
-    """Columns whose names distinguish the rows of one time: groups, or sensors of a long file.
+    """Columns of names that distinguish the rows of one time: groups, or sensors of a long file.
 
-    Or columns of names of which each has a clock of its own.
+    Columns of names that each have their own clock count too.
     """
     distinct = len(np.unique(times))
     found = []
@@ -134,7 +134,7 @@ def telling_columns(table: Mapping[str, Any], numbers: Mapping[str, Any], times:
 
 
 def looks_like_clock(cells: Any) -> bool:
-    """Whether most cells begin as times of day do, such as 12:15."""
+    """Whether most cells begin with a time of day such as 12:15."""
     if not pa.types.is_string(cells.type):
         return False
     names = pc.unique(cells.drop_null())
@@ -147,7 +147,7 @@ def _paired(times: np.ndarray[Any, Any], codes: np.ndarray[Any, Any]) -> np.ndar
 
 
 def _codes(column: str, cells: Any, numbers: Mapping[str, Any]) -> np.ndarray[Any, Any] | None:
-    """Codes of the names in a column; None where it holds measurements."""
+    """Codes of the names in a column; None if it holds measurements."""
     if column in numbers and not (pa.types.is_integer(numbers[column].type) and _GROUP.search(column)):
         return None
     if column in numbers:
@@ -169,10 +169,10 @@ def layout(
     telling: Sequence[str], measures: Sequence[str], table: Mapping[str, Any], times: np.ndarray[Any, Any],
     numbers: Mapping[str, Any], *, name: str,
 ) -> tuple[str, str, str, str]:  # fmt: skip
-    """The layout, and the columns of groups, sensors and values; "" where there is none.
+    """The layout, and the columns of groups, sensors and values; "" without one.
 
     Raises:
-        SettingsError: it is unclear which column is the group, or the sensor.
+        SettingsError: the column of the group or of the sensor is ambiguous.
     """
     if not telling:
         return "wide", "", "", ""
@@ -204,7 +204,7 @@ def layout(
 def _simplest(
     telling: Sequence[str], table: Mapping[str, Any], numbers: Mapping[str, Any], times: np.ndarray[Any, Any]
 ) -> list[str]:
-    """Of columns that divide the rows alike (a number and a name of each station) the first, else all."""
+    """The first of columns that divide the rows equally (number and name of each station), else all."""
     found = {column: _codes(column, table[column], numbers) for column in telling}
     codes = {column: each for column, each in found.items() if each is not None}
     first = telling[0]

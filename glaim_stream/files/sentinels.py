@@ -1,6 +1,6 @@
-"""Notices numbers that stand for no value by their shape: one number, repeated, far outside of all others.
+"""Detects numbers that mean a missing value by their shape: one number, repeated, far outside all others.
 
-A number between the smallest and the largest of the other values is never one of them.
+A number between the smallest and the largest of the other values is never a sentinel.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from glaim_stream.files.form import Sentinel
 
-# Numbers that instruments and archives write for no value: -99, -999.25, -9999, 9999.9, 1e+20, limits of integers.
+# Numbers that instruments and archives write for missing values: -99, -999.25, -9999, 9999.9, 1e+20, integer limits.
 _NINES = re.compile(r"-9{2,}(\.(9+|0|25))?|9{4,}(\.9+)?|999\.9+|99\.99|-?9\.99\d*e\+?\d+|-?1e\+(20|30|36)")
 _LIMITS = {-32768.0, 32767.0, 65535.0, -2147483648.0, 2147483647.0, -6999.0, -7777.0, -8888.0, -7999.0, 7999.0}
-_MOST = 3  # different ones at one end of a column
-_LEVELS = 8  # of other values, to tell what is far from them
-_MOST_ZEROS = 0.4  # of the values, where zeros in a block are remarkable
-_VERY_FAR = 3.0  # spreads of the other values
-_NEIGHBOURS = 20  # levels whose distances tell how far apart the values at an end lie
+_MOST = 3  # most sentinels at one end of a column
+_LEVELS = 8  # levels of other values that are needed to judge distances
+_MOST_ZEROS = 0.4  # largest share of zeros in which a block of them is remarkable
+_VERY_FAR = 3.0  # distance in spreads of the other values
+_NEIGHBOURS = 20  # levels that the usual distance near an end is taken from
 
 
 def sentinels(
@@ -31,17 +31,17 @@ def sentinels(
     *,
     only_told: bool = False,
 ) -> tuple[Sentinel, ...]:
-    """Numbers of the columns that stand for no value, or may.
+    """The numbers of the columns that mean a missing value, or may.
 
     Args:
-        columns: values by column, float64 with NaN for none.
-        told: numbers that a person stated; they are taken wherever they stand.
-        told_of: the same by column.
-        only_told: whether no other number is looked at.
+        columns: values by column, float64; NaN where missing.
+        told: numbers that the user stated; they are read as missing everywhere.
+        told_of: numbers that the user stated, by column.
+        only_told: consider no other number.
     """
     found: list[Sentinel] = []
     open_ends: list[tuple[str, Sentinel]] = []
-    alone: list[Sentinel] = []  # too rare in their column to be remarkable by themselves
+    alone: list[Sentinel] = []  # too rare in their column to be remarkable alone
     for column, values in columns.items():
         levels, counts = np.unique(values[np.isfinite(values)], return_counts=True)
         for number in (*told, *(told_of or {}).get(column, ())):
@@ -65,7 +65,7 @@ def sentinels(
     known = {each.value for each in found if each.taken}
     found += [each for each in alone if each.value in known and abs(each.value) > 1]
     for column, each in open_ends:
-        # What is sure in one column of a file is so in another one where it also lies alone and outside.
+        # A number that is sure in one column is sure in any other where it also lies alone and outside.
         sure = each.value in known and each.value != 0 and abs(each.value) > 1
         found.append(Sentinel(column, each.value, each.count, each.below, each.above, sure))
     order = {column: place for place, column in enumerate(columns)}
@@ -92,7 +92,7 @@ def _sentinel(column: str, levels: NDArray[np.float64], counts: NDArray[np.int64
 
 
 def _outside(levels: NDArray[np.float64], counts: NDArray[np.int64]) -> list[int]:
-    """Places of levels at both ends that are apart from the others, outermost first."""
+    """Indices of levels at both ends that are apart from the others, outermost first."""
     places: list[int] = []
     for ends in (range(min(_MOST, len(levels) - 1)), range(len(levels) - 1, max(len(levels) - 1 - _MOST, 0), -1)):
         inner: list[int] = []
@@ -108,7 +108,7 @@ def _outside(levels: NDArray[np.float64], counts: NDArray[np.int64]) -> list[int
 
 
 def _rest(levels: NDArray[np.float64], at: int) -> tuple[int, int]:
-    """The places of the levels on the inner side of one near an end, both inclusive."""
+    """The first and last index of the levels on the inner side of a level near an end, both inclusive."""
     return (at + 1, len(levels) - 1) if at < len(levels) / 2 else (0, at - 1)
 
 
@@ -130,31 +130,31 @@ def _is_far(levels: NDArray[np.float64], at: int) -> bool:
 
 
 def _judged(levels: NDArray[np.float64], counts: NDArray[np.int64], at: int) -> tuple[bool, bool]:
-    """Whether a level surely stands for no value, and whether it may."""
+    """Whether a level certainly means a missing value, and whether it may."""
     value, count = float(levels[at]), int(counts[at])
     low, high = _rest(levels, at)
     inner, inner_counts = levels[low : high + 1], counts[low : high + 1]
     gap, spread, _ = _gap(levels, at)
     shaped = bool(_NINES.fullmatch(f"{value:g}")) or value in _LIMITS
     far = gap > spread and gap > abs(value) / 3
-    # In a column of few levels each one is repeated; what lies very far outside is remarkable all the same.
+    # In a column of few levels each one is repeated; a level very far outside is remarkable even so.
     repeated = count >= 2 and (count >= 2 * float(np.median(inner_counts)) or gap > _VERY_FAR * spread)
     if shaped and far and (count >= 2 or (abs(value) >= 999 and gap > 10 * spread)):
         return True, True
     if shaped and repeated and count >= 3 and abs(value) >= 99 and not inner.min() <= value <= inner.max():
         return True, True
-    # A round negative number, again and again, where nothing else is negative, or is by far less.
+    # A repeated round negative number, where the other values are not negative, or by far less so.
     negative = value <= -10 and value == round(value) and value % 10 == 0 and inner.min() > value / 4
     if negative and repeated and count >= 3:
         return True, True
     if value == 0:
-        return False, False  # nothing is the most usual number of all; blocks of it are looked at apart
+        return False, False  # zero is the most common number of all; blocks of it are judged separately
     impossible = gap > spread / 2 or value == -1
     return False, (repeated and count >= 3 and impossible and len(inner) >= _LEVELS) or (shaped and far)
 
 
 def _zero_block(values: NDArray[np.float64], levels: NDArray[np.float64]) -> Sentinel | None:
-    """Zeros in a block of a sensor that is never near 0 otherwise: it may have been off."""
+    """A block of zeros of a sensor that is never near 0 otherwise: it may have been off."""
     if len(levels) <= _LEVELS or levels[0] != 0:
         return None
     gap, spread, near = _gap(levels, 0)

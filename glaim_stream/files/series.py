@@ -1,7 +1,7 @@
-"""The readings of a file or a table as series on even grids: what `fill`, `fit`, `health` and `completeness` work on.
+"""The readings of a file or table as series on even grids, the input of `fill`, `fit`, `health` and `completeness`.
 
-Cells are readings with the codes of their groups and sensors, whatever the layout of the rows was. Each group has a
-grid through the times of its rows. Where the step is stated because a worker has it, its steps are the worker's.
+Cells are readings with the codes of their groups and sensors, for any layout of the rows. Each group has a grid
+through the times of its rows, or the steps of a worker if the step comes from one.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ SHORTEST_MONTH_MS = 28 * 86_400_000
 class ReadingColumn:
     """A column of readings.
 
-    place: of the column in the table.
+    place: index of the column in the table.
     group, sensor: int64 [rows], codes of each row's group and sensor.
-    value: float64 [rows]; NaN where there is no reading.
-    hole: bool [rows], cells that stand for a missing reading.
+    value: float64 [rows], readings; NaN where missing.
+    hole: bool [rows], cells with a missing reading.
     """
 
     place: int
@@ -47,13 +47,13 @@ class ReadingColumn:
 
 @dataclass(frozen=True)
 class Cells:
-    """The readings of a table; times_ms: int64 [rows], NO_TIME where a row has none."""
+    """The readings of a table; `times_ms` is int64 [rows], NO_TIME where a row has none."""
 
     times_ms: Ints
     groups: tuple[str, ...]
     sensors: tuple[str, ...]
     columns: tuple[ReadingColumn, ...]
-    long: bool = False  # a reading a row
+    long: bool = False  # each row holds one reading
 
     @property
     def holes(self) -> int:
@@ -65,11 +65,11 @@ class Cells:
 class Series:
     """The readings of a table on even grids.
 
-    members: of each group, its rows in the table.
-    grids: of each group, through the times of its rows.
-    step: of each group int64 [rows of the table], the step of each of its rows, -1 elsewhere.
-    values: of each group float64 [sensors, steps], NaN where no row has a reading.
-    uneven: the group that fits the step least; None where all fit.
+    members: rows of each group in the table.
+    grids: grid of each group, through the times of its rows.
+    step: int64 [rows of the table] for each group, step of each of its rows, -1 elsewhere.
+    values: float64 [sensors, steps] for each group, NaN where no row has a reading.
+    uneven: group that fits the step least; None where all fit.
     """
 
     step_ms: int
@@ -81,21 +81,21 @@ class Series:
 
     @property
     def even(self) -> bool:
-        """Whether the steps can have one length: months and years have not."""
+        """Whether all steps can have the same length; months and years do not."""
         return self.step_ms < SHORTEST_MONTH_MS
 
 
 def name_of_file(name: str) -> str:
-    """The name of a file without its endings, for the group of a file that names none: pump-7.csv.gz is pump-7."""
+    """The name of a file without endings, for a file that names no group: pump-7.csv.gz gives pump-7."""
     stem = name.removesuffix(".gz")
     return stem.rsplit(".", 1)[0] or stem
 
 
 def cells_of(reading: Reading, group: str) -> Cells:
-    """Return what was read as cells, each with its group and sensor.
+    """Return readings as cells, each with its group and sensor.
 
     Args:
-        reading: of a file.
+        reading: readings of a file.
         group: name of the only group of a file that names none.
     """
     form, rows = reading.form, reading.rows
@@ -124,13 +124,13 @@ def cells_of(reading: Reading, group: str) -> Cells:
 
 
 def _column(place: int, name: str, group: Ints, sensor: Ints, values: Doubles, times_ms: Ints) -> ReadingColumn:
-    """A column with its holes; rows without a time have none, since nothing is known about their moment."""
+    """A column with its holes; rows without a time have none, since their moment is unknown."""
     known = np.isfinite(values)
     return ReadingColumn(place, name, group, sensor, np.where(known, values, np.nan), ~known & (times_ms != NO_TIME))
 
 
 def without_stray_rows(cells: Cells) -> tuple[Cells, StrayRows | None]:
-    """Take the time from rows whose time is far from all others, so that they are neither filled nor used."""
+    """Remove stray times, far from all others, so that their rows are neither filled nor used."""
     stray = stray_rows(cells.times_ms, _members(cells))
     if not stray.any():
         return cells, None
@@ -150,11 +150,11 @@ def series_of(
     """Place the readings of a table in even series.
 
     Args:
-        cells: of the table.
-        step_ms: distance of two steps; found from the times by default.
-        as_streamed: take the steps that a worker takes, see Grid.streamed; otherwise they go through the rows' times.
+        cells: cells of the table.
+        step_ms: time between two steps; found from the times by default.
+        as_streamed: use a worker's steps, see Grid.streamed; otherwise the grid goes through the rows' times.
         bucket: value of a step with several readings, `last` (the latest) or `mean`.
-        directions: sensors in degrees, whose mean is that of their unit vectors.
+        directions: sensors in degrees; their means are those of unit vectors.
 
     Raises:
         SettingsError: the table has no readings, or its times show no grid.
@@ -182,16 +182,16 @@ def series_of(
 
 
 def _grid(times_ms: Ints, step_ms: int, as_streamed: bool) -> Grid:
-    """The grid of a group's rows; one empty step where none of them has a time."""
+    """The grid of a group's rows; one empty step if no row has a time."""
     if (times_ms == NO_TIME).all():
         return Grid(0, step_ms, 1, np.full(len(times_ms), -1, np.int64))
     return Grid.streamed(times_ms, step_ms) if as_streamed else Grid.of(times_ms, step_ms)
 
 
 def _clocks(cells: Cells, members: Sequence[Ints]) -> list[Ints]:
-    """Times whose distances are steps: those of a group, or of one sensor where each row holds one reading.
+    """Times to find the step from: those of each group, or of each sensor if a row holds one reading.
 
-    Sensors that report seconds after each other would look like a step of seconds.
+    Otherwise sensors that report seconds after each other would look like a step of seconds.
     """
     if not cells.long:
         return [cells.times_ms[rows] for rows in members]

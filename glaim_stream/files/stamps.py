@@ -1,4 +1,4 @@
-"""Reads one column as times: text in many orders, numbers that count from 1970, numbers that spell a date."""
+"""Reads one column as times: text in many formats, numbers that count from 1970, numbers that spell a date."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from glaim_stream.files.kinds import is_text
 
 Ints = NDArray[np.int64]
 _DAY_MS = 86_400_000
-_ENOUGH = 0.99  # of the filled cells must read; the others are rows without a time
+_ENOUGH = 0.99  # least share of the filled cells that are times; the others are rows without a time
 
 _HALF = r" *(?P<half>[AaPp](?:\.?[Mm]\.?)?)?"  # 3:15 PM, and 3:15p
 _MINUTES = r"(?:[:.hH](?P<M>\d{2})(?:[:.](?P<S>\d{2})(?:[.,](?P<F>\d{1,9}))?)?)"
@@ -54,28 +54,28 @@ _ZONES = {
     "": 0, "z": 0, "utc": 0, "gmt": 0, "cet": 60, "mez": 60, "cest": 120, "mesz": 120, "bst": 60,
     "est": -300, "edt": -240, "cdt": -300, "mdt": -360, "pst": -480, "pdt": -420,
 }  # fmt: skip
-# Ranges of numbers that count from 1970: 1989 to 2103. As another unit they would be weeks of 1970, or far futures.
+# Ranges of numbers that count from 1970: 1989 to 2103. In another unit they would be weeks of 1970 or the far future.
 _UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _COUNTED = (600_000_000, 4_200_000_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Stamps:
-    """One reading of a column as times."""
+    """One interpretation of a column as times."""
 
     ms: Ints  # [R]; NO_TIME where the row has none; UTC where `zoned`, else a local time
     zoned: bool
     how: str  # dmy, mdy, compact, s, ms, ...
     has_clock: bool = True
-    unread: int = 0  # filled cells that are no times
+    unread: int = 0  # filled cells that are not times
 
 
 def stamps(column: Any, numbers: Any = None) -> list[Stamps]:
-    """All readings of a column as times: none, one, or one for each order of day and month that fits every cell.
+    """All interpretations of a column as times: none, one, or one for each order of day and month that fits all cells.
 
     Args:
-        column: an Arrow column.
-        numbers: the same column as numbers, where it holds only such.
+        column: Arrow column.
+        numbers: column as numbers, if it holds only numbers.
     """
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
@@ -88,7 +88,7 @@ def stamps(column: Any, numbers: Any = None) -> list[Stamps]:
 
 
 def clock(column: Any) -> Ints | None:
-    """Milliseconds since midnight, -1 where there are none; None where the column holds other things too."""
+    """Milliseconds since midnight, -1 where empty; None if the column holds anything else."""
     if pa.types.is_time(column.type):
         return np.asarray(pc.cast(pc.cast(column, pa.time32("ms"), safe=False), pa.int32()).fill_null(-1), np.int64)
     if not is_text(column.type):
@@ -98,7 +98,7 @@ def clock(column: Any) -> Ints | None:
 
 
 def days_of(year: Ints, month: Ints, day: Ints) -> Ints:
-    """Milliseconds of the midnights since 1970; NO_TIME where there is no such day."""
+    """Midnights of days in milliseconds since 1970; NO_TIME where a day does not exist."""
     good = (year >= 1) & (year <= 9999) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
     months = np.where(good, (year - 1970) * 12 + month - 1, 0).astype("datetime64[M]")
     date = months.astype("datetime64[D]") + np.where(good, day - 1, 0).astype("timedelta64[D]")
@@ -111,7 +111,7 @@ def _with_nulls(cast: Any) -> Ints:
 
 
 def _parts(column: Any, pattern: str) -> tuple[Callable[[str], Any], Any, int] | None:
-    """A function that returns a part of every cell, which cells have them, and the number of others; None: too many."""
+    """A function from part names to cells' parts, the matching cells and the number of others; None: too many."""
     head = pc.unique(column.slice(0, 5000).drop_null()).slice(0, 200)
     head = head.filter(pc.not_equal(head, ""))
     if not len(head) or pc.sum(pc.match_substring_regex(head, pattern)).as_py() < 0.9 * len(head):
@@ -136,7 +136,7 @@ def _ints(text: Any, default: int = 0) -> Ints:
 
 
 def _clock_ms(part: Callable[[str], Any]) -> Ints:
-    """Milliseconds since midnight; -1 where the cell is no time of day. 24:00 is the end of the day."""
+    """Milliseconds since midnight; -1 where a cell is not a time of day. 24:00 is the end of the day."""
     hour, minute, second = _ints(part("H"), -1), _ints(part("M")), _ints(part("S"))
     nanoseconds = _ints(pc.utf8_rpad(part("F"), 9, "0"))
     half = pc.utf8_lower(part("half")) if _has(part, "half") else None
@@ -179,7 +179,7 @@ def _written(column: Any) -> list[Stamps]:
 
 
 def _dates(how: str, part: Callable[[str], Any]) -> Mapping[str, Ints]:
-    """Midnights by order of day and month."""
+    """Midnights for each order of day and month."""
     year = _years(part("y"))
     if how == "number":
         first, second = _ints(part("a")), _ints(part("b"))
@@ -205,7 +205,7 @@ def _lengths(text: Any) -> Ints:
 
 
 def _years(text: Any) -> Ints:
-    """Years; of two digits those up to 68 are of this century, as POSIX has it."""
+    """Years; two digits up to 68 mean this century, as in POSIX."""
     year = _ints(text)
     return np.where(_lengths(text) == 2, np.where(year <= 68, 2000 + year, 1900 + year), year)
 
@@ -213,7 +213,7 @@ def _years(text: Any) -> Ints:
 def _assembled(
     part: Callable[[str], Any], dates: Ints, valid: NDArray[np.bool_], how: str, unread: int, *, dated: bool
 ) -> Stamps | None:
-    """Dates with their times of day and zones; None where one of them is none."""
+    """Dates with their times of day and zones; None if one is invalid."""
     if dated:
         of_day = offset = np.zeros(len(dates), np.int64)
         clocked, zoned = np.zeros(len(dates), np.bool_), False
@@ -248,7 +248,7 @@ def _offsets(zones: Any) -> Ints:
 
 
 def offsets_of(column: Any) -> Ints | None:
-    """Milliseconds ahead of UTC of a column of zones such as CEST and +01:00; None where a cell is none."""
+    """Milliseconds ahead of UTC for a column of zones such as CEST and +01:00; None if a cell is not a zone."""
     zones = pc.utf8_lower(pc.fill_null(column, "-"))
     for zone in pc.unique(zones).to_pylist():
         if zone not in _ZONES and not re.fullmatch(r"[+-]\d{2}:?(\d{2})?", zone):
@@ -261,7 +261,7 @@ def _plausible(ms: Ints) -> bool:
 
 
 def _numbered(numbers: Any) -> list[Stamps]:
-    """Numbers that count from 1970 in one unit, or spell a date; both where both fit."""
+    """Interpretations as numbers that count from 1970 in one unit, or that spell a date; both if both fit."""
     if isinstance(numbers, pa.ChunkedArray):
         numbers = numbers.combine_chunks()
     valid = np.asarray(numbers.is_valid())
@@ -271,7 +271,7 @@ def _numbered(numbers: Any) -> list[Stamps]:
     if pa.types.is_integer(numbers.type):
         whole = np.asarray(pc.fill_null(numbers, 0), np.int64)
         spelled = _spelled(whole, valid)
-        if spelled is not None:  # 2025030112 would also be a second of 2034: that all of them are hours is no chance
+        if spelled is not None:  # 2025030112 could also be a second of 2034, but not all by chance valid hours
             return [spelled]
         exact = whole.astype(np.float64)
     elif pa.types.is_floating(numbers.type):
@@ -279,7 +279,7 @@ def _numbered(numbers: Any) -> list[Stamps]:
         valid &= np.isfinite(exact)
         if not valid.any():
             return []
-        exact = np.where(valid, exact, 0.0)  # a cast of NaN warns
+        exact = np.where(valid, exact, 0.0)  # casting NaN warns
         whole = np.rint(np.clip(exact, -9e18, 9e18)).astype(np.int64)
     else:
         return []
@@ -292,7 +292,7 @@ def _numbered(numbers: Any) -> list[Stamps]:
 
 
 def _spelled(numbers: Ints, valid: NDArray[np.bool_]) -> Stamps | None:
-    """20250301, 2025030112, 202503011230 and 20250301123059."""
+    """Times spelled as 20250301, 2025030112, 202503011230 or 20250301123059."""
     used = numbers[valid]
     digits = len(str(int(used.max())))
     if digits not in (8, 10, 12, 14) or len(str(int(used.min()))) != digits:

@@ -1,6 +1,6 @@
-"""Rows whose time a wrong clock has set: they keep their cells, get no fill and fill nothing.
+"""Rows with the time of a wrong clock: they keep their cells, get no fill and are not used.
 
-One row of 1970 among those of this week would make a grid of millions of steps, in which no window is observed.
+A row of 1970 among those of this week would make a grid of millions of steps, in which no window is observed.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class StrayRows:
-    """How many rows have a stray time, and the first of them, counted from 0, with its time."""
+    """The number of rows with a stray time, and the first of them (counted from 0) with its time."""
 
     count: int
     row: int
     time_ms: int
 
     def said(self, time: str, *, counted_from: int = 1) -> str:
-        """A sentence about them.
+        """A sentence about the stray rows.
 
         Args:
-            time: that of the first one, as text.
+            time: time of the first stray row, as text.
             counted_from: number of the table's first row.
         """
         first = f"{'first ' if self.count > 1 else ''}row {self.row + counted_from:,}, {time}"
@@ -43,7 +43,7 @@ class StrayRows:
 def stray_rows(times_ms: Ints, members: Sequence[Ints]) -> Bools:
     """Find the rows whose times are far from the others of their group; for the rule see `stray_times`.
 
-    Groups may lie years apart, since each has a grid of its own. One of too few rows for the rule is judged beside all
+    Groups may lie years apart, since each has its own grid. A group with too few rows for the rule is compared with all
     rows of the table.
 
     Args:
@@ -61,7 +61,7 @@ def stray_rows(times_ms: Ints, members: Sequence[Ints]) -> Bools:
 
 
 def counted(times_ms: Ints, stray: Bools) -> StrayRows | None:
-    """Count stray rows; None if there is none."""
+    """Count stray rows; None without any."""
     if not stray.any():
         return None
     first = int(np.argmax(stray))

@@ -1,4 +1,4 @@
-"""Reads a file as a table: its columns as text and types state them, before it is known what they are for."""
+"""Reads a file as a table: columns with their text and types, before their roles are found."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _NAMELESS = "index"  # name of the one column without a name, such as an index t
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The columns of a file as its text and its types state them; what they are for is not found out yet."""
+    """The columns of a file with their text and types; their roles are not found yet."""
 
-    names: tuple[str, ...]  # of all columns; those without a name and without a cell are no part of `columns`
-    columns: dict[str, Any]  # Arrow arrays, text where the file is text
-    numbers: dict[str, Any]  # those that hold numbers, as numbers
+    names: tuple[str, ...]  # names of all columns; `columns` omits those with neither a name nor a cell
+    columns: dict[str, Any]  # Arrow arrays, as text if the file is text
+    numbers: dict[str, Any]  # columns that hold numbers, as numbers
     number_forms: dict[str, NumberForm]
-    words: dict[str, tuple[str, ...]]  # by column: words that stand for no value among its numbers
-    odd: dict[str, str]  # reasons why columns that mostly hold numbers do not
+    words: dict[str, tuple[str, ...]]  # words for missing values among a column's numbers, by column
+    odd: dict[str, str]  # reasons why columns of mostly numbers are not read as numbers
     kind: str
     compression: str
     text: TextForm | None
@@ -55,15 +55,14 @@ def read_table(
     """Read a file as a table: kind, encoding, separator, header, and how its numbers are written.
 
     Args:
-        source: the file, or its bytes.
-        missing: words that mean no value, in every column.
+        source: path of the file, or its bytes.
+        missing: words that mean a missing value, in every column.
         decimal: decimal sign, "." or ",".
-        only_readings: refuse a file that holds filled values.
-        name: of the file, for messages; default: the path's.
+        only_readings: reject a file that holds filled values.
+        name: name of the file, for messages; default: from the path.
 
     Raises:
-        SettingsError: the file cannot be read, its numbers can be read in two ways, or it holds filled values that are
-            not wanted.
+        SettingsError: the file cannot be read, its numbers are ambiguous, or it holds unwanted filled values.
     """
     name = name or (source.name if isinstance(source, Path) else "the data")
     data, kind, compression = content_of(source, name)

@@ -1,4 +1,4 @@
-"""Finds out the shape of separated text - encoding, separator, header - and splits it into columns of text."""
+"""Finds the encoding, separator and header of separated text, and splits it into columns of text."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from glaim_stream.core.errors import SettingsError
 from glaim_stream.files.form import TextForm
 from glaim_stream.files.well_log import WellLog, well_log
 
-# A comma comes late: it also stands in numbers and in names such as "Level, m". Blanks are the last resort.
+# A comma comes late: it also occurs in numbers and in names such as "Level, m". Blanks are the last resort.
 SEPARATORS = ("\t", ";", "|", ",", " ")
 SEPARATOR_NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "blanks"}
 COMMENTS = ("#", "%", "//", "!")
 _MOST_FOOTER = 50  # lines
-_SAMPLE = 3000  # lines in which separator and header are looked for
+_SAMPLE = 3000  # lines that separator and header are found from
 _NUMBER = re.compile(r"[+-]?(\d[\d.,' \u00a0\u202f]*)([eE][+-]?\d+)?|[+-]?[.,]\d+")
 _TIME = re.compile(
     r"^\d{1,4}[-./]\d{1,2}[-./]\d{1,4}\b|^\d{1,2}[:.]\d{2}[:.]\d{2}|^\d{1,2}:\d{2}|^\d{4}-\d\d|"
     r"^\d{1,2}[-/ ]?[A-Za-z]{3}[-/ ]?\d"
 )
-_WIDTH = re.compile(r"\d+[a-z]")  # 15s: the type line of a USGS file
+_WIDTH = re.compile(r"\d+[a-z]")  # such as 15s in the type line of a USGS file
 _TIME_WORD = re.compile(r"time|date|datum|zeit|uhr|fecha|hora|jour|heure|year|month|yyyy|\bts\b|stamp", re.IGNORECASE)
-_QUOTED = re.compile(r'(?:^|[,;|\t])[ ]*"')  # at the beginning of a cell; the separator is not known yet
-_MOST_LINES = 1000  # of one quoted cell
+_QUOTED = re.compile(r'(?:^|[,;|\t])[ ]*"')  # quote at the beginning of a cell, for any separator
+_MOST_LINES = 1000  # lines of one quoted cell
 _BLANK_WORDS = {"", "nan", "na", "n/a", "null", "none"}
 
 
@@ -53,8 +53,8 @@ class Columns:
 def decoded(data: bytes) -> tuple[str, TextForm]:
     """The text of bytes, without its byte order mark.
 
-    UTF-8 if all of it is valid, UTF-16 with a mark or where every second byte is 0, else Latin-1: older loggers write
-    units such as degrees and micro in it.
+    The encoding is UTF-8 if all bytes are valid, UTF-16 with a mark or if every second byte is 0, else Latin-1, in
+    which older loggers write units such as degrees and micro.
     """
     for mark, encoding in (
         (codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -74,9 +74,9 @@ def decoded(data: bytes) -> tuple[str, TextForm]:
 
 
 def raw_cells(line: str, separator: str) -> list[str]:
-    """Cells of a line as they stand there, with blanks and quotes: joined by the separator they are the line.
+    """The cells of a line with blanks and quotes; joined by the separator they give the line.
 
-    With blanks as the separator each cell carries the blanks before it.
+    If blanks are the separator, each cell includes the blanks before it.
     """
     if separator == " ":
         return re.findall(r"\s*(?:\"[^\"]*\"|\S+)", line)
@@ -104,7 +104,7 @@ def columns_of(data: bytes, name: str) -> Columns:
     """Split text into columns.
 
     Raises:
-        SettingsError: there is no header, or a line has another number of cells than the header.
+        SettingsError: there is no header, or a line and the header differ in their number of cells.
     """
     try:
         text, form = decoded(data)
@@ -174,15 +174,15 @@ def _of_log(lines: Sequence[str], log: WellLog, form: TextForm, name: str) -> Co
 class _Header:
     separator: str
     line: int
-    last_line: int  # of the header and what belongs to it
+    last_line: int  # last line of the header and the lines that belong to it
     cells: list[str]
-    below: list[list[str]]  # cells of the lines of units below
-    count: int  # cells of a line of readings
-    share: float  # of the lines below that have this count
+    below: list[list[str]]  # cells of the lines of units below the header
+    count: int  # number of cells of a line of readings
+    share: float  # share of the lines below that have this count
 
 
 def _whole(lines: list[str]) -> tuple[list[str], list[int]]:
-    """Lines, of which those that a quoted cell spans are joined, and the first line of each."""
+    """Lines, joined where a quoted cell spans several, and the first line of each."""
     whole: list[str] = []
     first: list[int] = []
     at = 0
@@ -191,14 +191,14 @@ def _whole(lines: list[str]) -> tuple[list[str], list[int]]:
         if '"' in lines[at] and _opens(lines[at]):
             closing = (place for place in range(end, min(len(lines), at + _MOST_LINES)) if '"' in lines[place])
             end = next((place + 1 for place in closing if not _opens("\n".join(lines[at : place + 1]))), end)
-        whole.append("\n".join(lines[at:end]))  # a quote that is never closed is a sign like any other
+        whole.append("\n".join(lines[at:end]))  # a quote that is never closed is an ordinary character
         first.append(at)
         at = end
     return whole, first
 
 
 def _opens(line: str) -> bool:
-    """Whether a cell that begins with a quote is still open at the end; a quote elsewhere (5") is a mere sign."""
+    """Whether a quoted cell is still open at the end of a line; a quote inside a cell (5") is an ordinary character."""
     at = 0
     while (found := _QUOTED.search(line, at)) is not None:
         close = line.find('"', found.end())
@@ -211,7 +211,7 @@ def _opens(line: str) -> bool:
 
 
 def _is_reading(cells: Sequence[str]) -> bool:
-    """Whether a line holds a time, or numbers and blanks in most cells."""
+    """Whether a line holds a time, or mostly numbers and blanks."""
     plain = [content(cell) for cell in cells]
     if any(_TIME.search(cell) and not re.search(r"[A-Za-z]{4,}", cell) for cell in plain):
         return True
@@ -227,7 +227,7 @@ def _names_a_time(cell: str) -> bool:
 
 
 def _header(lines: list[str], kept: list[int], separator: str) -> _Header | None:
-    """The header that the lines have with this separator; None where they have no two columns."""
+    """The header of the lines with this separator; None if they have fewer than two columns."""
     sample = kept[:_SAMPLE]
     cells = {at: raw_cells(lines[at], separator) for at in sample}
     tail = sample[len(sample) // 4 :] or sample
@@ -241,10 +241,10 @@ def _header(lines: list[str], kept: list[int], separator: str) -> _Header | None
         _names_a_time(content(name)) and content(cell)[:1].isdigit()
         for name, cell in zip(cells[readings[0]], cells[readings[1]], strict=True)
     ):
-        del readings[0]  # names may be numbers, except that of the time
+        del readings[0]  # names may be numbers, except the name of the time
     start = readings[0] if readings else None
     before = [at for at in sample if start is None or at < start]
-    # Names may be one fewer (the lines end with a separator, or begin with an unnamed number), and in a comment.
+    # A name may be missing: lines end with a separator or begin with an unnamed number. Names may be in a comment.
     fitting: list[int] = []
     for at in reversed(before):
         if len(cells[at]) not in (count, count - 1):
@@ -259,7 +259,7 @@ def _header(lines: list[str], kept: list[int], separator: str) -> _Header | None
     if line is None:
         line = named[0] if named else fitting[0]
     after = [at for at in fitting if at > line]
-    if start is None:  # nothing below reads as readings: only the header is known
+    if start is None:  # no line below holds readings: only the header is known
         after = []
     return _Header(
         separator, line, after[-1] if after else line, cells[line], [cells[at] for at in after], count, share
@@ -267,7 +267,7 @@ def _header(lines: list[str], kept: list[int], separator: str) -> _Header | None
 
 
 def _single_column(lines: list[str], kept: list[int]) -> _Header | None:
-    """A header of one name, where no line has a separator."""
+    """The header of a single column, if no line has a separator."""
     head = kept[:_SAMPLE]
     if not head or _is_reading([lines[head[0]]]) or any(sign in lines[at] for at in head for sign in "\t;|,"):
         return None
@@ -286,7 +286,7 @@ def _is_header(cells: Sequence[str]) -> bool:
 def _comment_header(
     lines: list[str], sample: list[int], start: int | None, separator: str, count: int, share: float
 ) -> _Header | None:
-    """A header that stands in a comment, such as `#YY MM DD hh mm WDIR`."""
+    """The header in a comment such as `#YY MM DD hh mm WDIR`."""
     if start is None:
         return None
     found: list[tuple[int, list[str]]] = []
@@ -324,7 +324,7 @@ def _count(line: str, separator: str) -> int:
 def _even(
     lines: list[str], below: list[int], header: _Header, name: str
 ) -> tuple[tuple[str, ...], list[int], list[int], list[str]]:
-    """Names and lines of readings that have a cell for each; what ends the file in another shape is its footer.
+    """The names, and the lines of readings with a cell for each; differing lines at the end are the footer.
 
     Raises:
         SettingsError: a line has too many or too few cells.
@@ -337,7 +337,7 @@ def _even(
         if all(not content(row[-1]) for row in rows if len(row) == width):
             names += [""] * (width - len(names))
         elif separator in " \t" and [content(row[0]) for row in rows] == [str(at + 1) for at in range(len(rows))]:
-            names = ["", *names]  # write.table of R gives the numbers of its rows no name
+            names = ["", *names]  # write.table of R leaves the row numbers without a name
         else:
             raise SettingsError(
                 f"{name}: expected a name for each column, found {len(names)} names and {width} cells in line "
@@ -365,7 +365,7 @@ def _even(
 
 
 def _split(lines: list[str], names: Sequence[str], separator: str, name: str) -> tuple[pa.ChunkedArray, ...]:
-    """Columns of the lines' cells, all of them text."""
+    """The columns of the lines' cells, all text."""
     if not lines:
         return tuple(pa.chunked_array([pa.array([], pa.string())]) for _ in names)
     if separator == " ":
@@ -397,7 +397,7 @@ def _split(lines: list[str], names: Sequence[str], separator: str, name: str) ->
 
 
 def _units(names: Sequence[str], below: Sequence[Sequence[str]], cells: Sequence[str]) -> dict[str, str]:
-    """Units by column, of the first line below the names."""
+    """Units by column, from the first line below the names."""
     if not below or len(cells) != len(names):
         return {}
     return {

@@ -1,6 +1,6 @@
-"""Chooses the columns of a file that hold its times, and decides between readings of them that both fit.
+"""Chooses the columns that hold the times of a file, and decides between interpretations that both fit.
 
-The whole column decides first, then the evenness of the steps. Where two readings remain, an error shows both.
+The whole column decides first, then the evenness of the steps. If two interpretations remain, an error shows both.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from glaim_stream.core.errors import SettingsError, listed
 from glaim_stream.core.times import NO_TIME, text_of_ms
 from glaim_stream.files.stamps import Ints, Stamps, clock, days_of, stamps
 
-ORDERS = ("dmy", "mdy")  # of dates that do not begin with their year
+ORDERS = ("dmy", "mdy")  # orders of dates that do not begin with their year
 NAMES = ("ts", "time", "timestamp", "datetime", "date", "time_ms", "ts_ms", "timestamp_ms", "epoch_ms")
 _NAMED = re.compile(
     r"time|date|datum|zeit|fecha|stamp|epoch|\bts\b|_ts\b|^ts_|\bat\b|_at$|^unix|^yyyy|^dt$", re.IGNORECASE
@@ -28,7 +28,7 @@ _PARTS = {
     "day": ("day", "dy", "dd", "dom", "tag", "dia", "jour", "day_of_month"),
     "hour": (
         *("hour", "hr", "hh", "hrs", "hours", "stunde", "hora", "hhmm", "hrmn", "time"),
-        *("mst", "pst", "est", "cst", "utc", "gmt", "lst"),  # zones that name a column of times of day
+        *("mst", "pst", "est", "cst", "utc", "gmt", "lst"),  # zones as names of columns with times of day
     ),
     "minute": ("minute", "min", "mi", "mn", "minutes", "minuten"),
     "second": ("second", "sec", "ss", "seconds"),
@@ -40,9 +40,9 @@ _EVEN, _UNEVEN = 0.9, 0.6
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Times of a file as one of its columns, or several, tell them."""
+    """Times of a file from one or several of its columns."""
 
-    label: str  # the names of the columns, joined by +
+    label: str  # names of the columns, joined by +
     columns: tuple[str, ...]
     readings: tuple[Stamps, ...]
 
@@ -50,17 +50,17 @@ class Times:
 def times_of(
     table: Mapping[str, Any], numbers: Mapping[str, Any], *, wanted: str, order: str, name: str
 ) -> tuple[Times, Stamps, list[str]]:
-    """The times of a file's rows, and notes on how they were found.
+    """The times of a file's rows, and notes on their origin.
 
     Args:
         table: Arrow columns by name, as in the file.
-        numbers: those that hold numbers, as numbers.
-        wanted: the time column, or several joined by +; "": found out.
-        order: dmy or mdy; "": found out.
-        name: of the file.
+        numbers: columns that hold numbers, as numbers.
+        wanted: time column, or several joined by +; "": found out.
+        order: order of dates, dmy or mdy; "": found out.
+        name: name of the file.
 
     Raises:
-        SettingsError: there are no times, or they can be read in two ways.
+        SettingsError: there are no times, or they are ambiguous.
     """
     found = [_stated(table, numbers, wanted, name)] if wanted else candidates(table, numbers)
     if not found:
@@ -78,10 +78,10 @@ def times_of(
 
 
 def _require_both_halves(stamp: Stamps, label: str, name: str) -> None:
-    """Require that clocks run through the whole day: 12:50, 1:00, ... 12:50, 1:00 lost its AM and PM.
+    """Require that clocks run through the whole day: 12:50, 1:00, ... 12:50, 1:00 has lost its AM and PM.
 
     Raises:
-        SettingsError: hours are 1 to 12 alone, and run back from 12 to 1.
+        SettingsError: hours are only 1 to 12, and run back from 12 to 1.
     """
     known = stamp.ms[stamp.ms != NO_TIME]
     hours = known // _HOUR_MS % 24
@@ -98,12 +98,12 @@ def _require_both_halves(stamp: Stamps, label: str, name: str) -> None:
 
 
 def candidates(table: Mapping[str, Any], numbers: Mapping[str, Any], *, counted: bool = True) -> list[Times]:
-    """Columns, and pairs and sets of columns, that read as times.
+    """Columns, pairs and sets of columns that can be read as times.
 
     Args:
         table: Arrow columns by name.
-        numbers: those that hold numbers, as numbers.
-        counted: where there is none, also numbers that have the size of a time, whatever their column is called.
+        numbers: columns that hold numbers, as numbers.
+        counted: if there are none, accept any column of numbers that have the size of a time.
     """
     whole = _components(numbers)
     taken = {column for times in whole for column in times.columns}
@@ -132,7 +132,7 @@ def candidates(table: Mapping[str, Any], numbers: Mapping[str, Any], *, counted:
     order = list(table)
     joined = [pair for date in dates if (pair := _with_clock(date, clocks, order)) is not None]
     used = {pair.columns[0] for pair in joined}
-    # A date beside full times is the same day once more.
+    # A date beside full times repeats the same day.
     alone = [] if full else [date for date in dates if date.label not in used]
     found = [*full, *joined, *whole]
     if not found or (joined and all(len(np.unique(each.readings[0].ms)) < 2 for each in found)):
@@ -146,7 +146,7 @@ def _differ(ms: Ints) -> bool:
 
 
 def _of_day(column: str, cells: Any, number: Any) -> Ints | None:
-    """Milliseconds since midnight, -1 where there are none, of a column of times of day or of hours."""
+    """Milliseconds since midnight of a column of times of day or hours; -1 where empty."""
     if number is None:
         return clock(cells)
     named = column.strip().lower() in _PARTS["hour"] or re.search(r"_(hh|hour|time|hhmm)$", column.lower())
@@ -156,7 +156,7 @@ def _of_day(column: str, cells: Any, number: Any) -> Ints | None:
 
 
 def _hours(hours: Ints) -> Ints | None:
-    """Milliseconds since midnight of hours 0 to 24, or of hours and minutes as 1530; None if they are neither."""
+    """Milliseconds since midnight of hours 0 to 24, or of hours and minutes as 1530; None for other numbers."""
     if not len(hours) or hours.max() < 0 or hours.min() < -1:
         return None
     if hours.max() <= 24:
@@ -167,7 +167,7 @@ def _hours(hours: Ints) -> Ints | None:
 
 
 def _with_clock(date: Times, clocks: Sequence[tuple[str, Ints]], order: Sequence[str]) -> Times | None:
-    """A date with the time of day of the nearest column behind it, else of the nearest one."""
+    """A date with the time of day from the nearest column after it, else from the nearest one."""
     if not clocks:
         return None
     place = order.index(date.label)
@@ -182,7 +182,7 @@ def _with_clock(date: Times, clocks: Sequence[tuple[str, Ints]], order: Sequence
 
 
 def _components(numbers: Mapping[str, Any]) -> list[Times]:
-    """Year, month, day, and further parts in columns of their own."""
+    """Times from year, month, day and further parts in separate columns."""
     found: dict[str, str] = {}
     for column in numbers:
         plain = column.strip().lstrip("#").strip()
@@ -263,7 +263,7 @@ def _stated(table: Mapping[str, Any], numbers: Mapping[str, Any], wanted: str, n
 
 
 def _decided(times: Times, order: str, name: str) -> tuple[Stamps, list[str]]:
-    """The one reading of a column's stamps."""
+    """The chosen interpretation of a column's stamps, with notes."""
     readings = list(times.readings)
     if order and any(each.how in ("dmy", "mdy", "ymd") for each in readings):
         chosen = [each for each in readings if each.how == order]
@@ -303,7 +303,7 @@ def _decided(times: Times, order: str, name: str) -> tuple[Stamps, list[str]]:
 
 
 def said(stamp: Stamps) -> str:
-    """How stamps were read, in words."""
+    """The interpretation of stamps, in words."""
     words = {
         "dmy": "day, month, year", "mdy": "month, day, year", "ymd": "year, month, day", "typed": "timestamps",
         "compact": "digits of a date", "parts": "parts of a date", "month": "months",
@@ -320,7 +320,7 @@ def _span(ms: Ints) -> str:
 
 
 def evenness(ms: Ints) -> float:
-    """How evenly stamps follow each other, 0 to 1: share of the usual step, and of the steps of their span."""
+    """The evenness of stamps, 0 to 1: share of the usual step, and of the steps of their span."""
     known = ms[ms != NO_TIME]
     unique = np.unique(known)
     if len(unique) < 3:
@@ -345,12 +345,12 @@ def _monthly(ms: Ints) -> bool:
 
 
 def _chosen(decided: Sequence[tuple[Times, Stamps, list[str]]], name: str) -> tuple[Times, Stamps, list[str]]:
-    """The one of several columns of times that is even, where only one is.
+    """The only even one of several columns of times.
 
     Raises:
-        SettingsError: several are.
+        SettingsError: several columns are even.
     """
-    decided = sorted(decided, key=lambda each: not each[1].zoned)  # of the same times those with a zone
+    decided = sorted(decided, key=lambda each: not each[1].zoned)  # columns with a zone come first
     kept = [decided[0]]
     for each in decided[1:]:
         if not any(_same(each[1], other[1]) for other in kept):
@@ -377,7 +377,7 @@ def _chosen(decided: Sequence[tuple[Times, Stamps, list[str]]], name: str) -> tu
 
 
 def _same(first: Stamps, second: Stamps) -> bool:
-    """Whether two columns hold the same moments, or the same clock, once with its zone and once without."""
+    """Whether two columns hold the same moments, or the same clock with and without its zone."""
     away = first.ms // 1000 - second.ms // 1000
     if not away.any():
         return True

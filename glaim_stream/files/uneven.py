@@ -1,4 +1,4 @@
-"""Whether the rows of a table have one step: stamps may jitter around it, but not follow another one."""
+"""Checks whether the rows of a table have one step: stamps may jitter around it, but not follow another one."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from glaim_stream.files.grid import Grid
 
 Ints = NDArray[np.int64]
 
-_MOST = 0.05  # share of the distances; clocks that are set or restart change some of them
-# Of a step, by which a distance misses a multiple of it: each of two stamps jitters by less than half of that.
+_MOST = 0.05  # tolerated share of the distances: clocks that are set or restart change some
+# Fraction of a step by which a distance may miss a multiple: each of two stamps jitters by less than half of that.
 _FAR = 0.3
-_CLOSE = 0.1  # of a step, by which the median of a distance and its neighbours misses a multiple ...
-_SIDE = 4  # neighbours on each side: jitter misses multiples in both directions, another step always alike
+_CLOSE = 0.1  # fraction of a step by which the median of a distance and its neighbours may miss a multiple
+_SIDE = 4  # neighbours on each side: jitter misses multiples in both directions, another step in one
 
 
 @dataclass(frozen=True)
 class Uneven:
-    """A group of which too many distances between rows are no multiples of the step.
+    """A group in which too many distances between rows are not multiples of the step.
 
-    count, of: how many are not, and how many there are.
+    count, of: number of such distances, and of all.
     """
 
     group: int
@@ -33,7 +33,7 @@ class Uneven:
 
     @property
     def share(self) -> float:
-        """The share of the distances that are no multiples."""
+        """The share of the distances that are not multiples."""
         return self.count / self.of
 
 
@@ -41,8 +41,8 @@ def uneven(grids: Sequence[Grid], times_ms: Sequence[Ints]) -> Uneven | None:
     """Find the group that fits its step least; None where all fit.
 
     Args:
-        grids: of the groups, with one step.
-        times_ms: for each group int64 [rows], the times of the rows of its grid.
+        grids: grids of the groups, all with the same step.
+        times_ms: int64 [rows] for each group, times of its rows.
     """
     found = [_judged(code, *pair) for code, pair in enumerate(zip(grids, times_ms, strict=True))]
     return max((each for each in found if each.of and each.share > _MOST), key=lambda each: each.share, default=None)
@@ -50,7 +50,7 @@ def uneven(grids: Sequence[Grid], times_ms: Sequence[Ints]) -> Uneven | None:
 
 def _judged(group: int, grid: Grid, times_ms: Ints) -> Uneven:
     dated = grid.rows >= 0
-    # Of rows that share a step, the first one counts.
+    # Where rows share a step, the first one counts.
     order = np.argsort(times_ms[dated], kind="stable")
     _, first = np.unique(grid.rows[dated][order], return_index=True)
     distances = np.diff(times_ms[dated][order][first]) / grid.step_ms

@@ -1,7 +1,8 @@
 """Well logs in the format LAS (Log ASCII Standard, versions 1.2 and 2.0, unwrapped lines).
 
-A file has sections that begin with `~`: version, well, curves and the readings, in lines of blank-separated numbers,
-the depth first. The curve section names the columns with their units, the well section the number for no value.
+A file has sections that begin with `~`: version, well, curves and readings. Readings are lines of blank-separated
+numbers, the depth first. The curve section names the columns with their units. The well section states the number for
+missing values.
 
 Source: Canadian Well Logging Society, "LAS Version 2.0: A Digital Standard for Logs", 2017 revision.
 """
@@ -14,18 +15,18 @@ from dataclasses import dataclass
 
 from glaim_stream.core.errors import SettingsError
 
-# "MNEM.UNIT  DATA : DESCRIPTION": the first point ends the mnemonic, the first blank behind it the unit, and the last
-# colon the data.
+# "MNEM.UNIT  DATA : DESCRIPTION": the first point ends the mnemonic, the first blank after it ends the unit, and the
+# last colon ends the data.
 _LINE = re.compile(r"^\s*([^.]+?)\s*\.(\S*)\s*(.*?)\s*(?::[^:]*)?$")
 _VERSIONS = ("1.2", "2.0")
 
 
 @dataclass(frozen=True, slots=True)
 class WellLog:
-    """What the sections above the readings state.
+    """The contents of the sections above the readings.
 
-    names, units: of the curves, the depth first; a unit may be "".
-    missing: the number that stands for no value; None if there is none.
+    names, units: names and units of the curves, the depth first; a unit may be "".
+    missing: number that means a missing value; None without one.
     rows: lines of readings, counted from 0.
     """
 
@@ -37,10 +38,10 @@ class WellLog:
 
 
 def well_log(lines: Sequence[str], name: str) -> WellLog | None:
-    """Read the sections of a well log; None if the lines are none.
+    """Read the sections of a well log; None if the lines are not a well log.
 
     Raises:
-        SettingsError: it is one of another version, has wrapped lines, or its sections do not name the columns.
+        SettingsError: the log has another version or wrapped lines, or its sections do not name the columns.
     """
     first = next((line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
     if not first.upper().startswith("~V"):

@@ -1,4 +1,4 @@
-"""Local times as UTC: by the zone of the file, by a column of zones, and in the hour that summer time doubles."""
+"""Converts local times to UTC: by the file's zone or a column of zones, also in the doubled hour of summer time."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _ZONE_NAMED = re.compile(r"zone|^tz|_tz|utc|offset|\bdst\b", re.IGNORECASE)
 
 
 def zone_column(table: Mapping[str, Any], stamp: Stamps) -> tuple[str, Stamps]:
-    """The column that states the zone of each row (CET, CEST, +01:00), and the stamps in UTC; "" where there is none.
+    """The column that states the zone of each row (CET, CEST, +01:00) and the stamps in UTC; "" without one.
 
     Args:
-        table: the columns beside those of the time.
-        stamp: of the rows.
+        table: columns other than those of the time.
+        stamp: stamps of the rows.
     """
     if stamp.zoned or not stamp.has_clock:
         return "", stamp
@@ -38,7 +38,7 @@ def zone_column(table: Mapping[str, Any], stamp: Stamps) -> tuple[str, Stamps]:
 
 
 def utc(stamp: Stamps, timezone: str, groups: NDArray[np.int64], name: str) -> tuple[Ints, list[str]]:
-    """Epoch milliseconds of local stamps; the order of the rows keeps the hour apart that summer time doubles."""
+    """Epoch milliseconds of local stamps; row order distinguishes the two passes of the doubled hour."""
     if stamp.zoned or timezone == "UTC":
         return stamp.ms, [] if stamp.zoned else _doubled(stamp.ms, groups)
     known = stamp.ms != NO_TIME
@@ -77,7 +77,7 @@ def utc(stamp: Stamps, timezone: str, groups: NDArray[np.int64], name: str) -> t
 
 
 def _second_passes(local: Ints, double: NDArray[np.bool_], groups: Ints) -> tuple[NDArray[np.bool_], int]:
-    """Rows of the second pass through a doubled hour, and the number of rows whose pass their order does not tell."""
+    """Rows in the second pass of a doubled hour, and the number of rows whose pass remains unknown."""
     told, untold = np.zeros(len(local), np.bool_), 0
     for group in np.unique(groups[double]):
         rows = np.flatnonzero((groups == group) & double)
@@ -93,7 +93,7 @@ def _second_passes(local: Ints, double: NDArray[np.bool_], groups: Ints) -> tupl
 
 
 def _doubled(ms: Ints, groups: Ints) -> list[str]:
-    """A note where stamps without a zone go back by one hour in a night of autumn, as summer time does."""
+    """A note if stamps without a zone go back by one hour in an autumn night, like summer time."""
     for group in np.unique(groups):
         known = ms[(groups == group) & (ms != NO_TIME)]
         if 2 * int((np.diff(known) < 0).sum()) > len(known):  # newest first

@@ -1,4 +1,4 @@
-"""The page of a worker: its groups, and the live window of one, in a browser. It reads and changes nothing."""
+"""The read-only page of a worker: shows its groups and the live window of one in a browser."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Who may look at the page: the names it answers to, the token, and the cookie that stands for the token.
+"""Access to the page: its host names, the token, and the cookie that replaces the token.
 
 The page has no TLS and no users. Three things keep strangers out:
 
-- *Names.* A web site can let a name of its own resolve to 127.0.0.1 and so reach a page on loopback from the visitor's
-  browser. Such a request carries that name as its `Host`. Without a token only addresses and `localhost` count. With
-  one any name does: a browser sends the cookie of this page to no other name, and a stranger does not know the token.
-- *Origins.* A request that another site causes is refused by its `Origin` or `Sec-Fetch-Site`.
+- *Names.* A web site can let its own name resolve to 127.0.0.1 and so reach a page on loopback from the visitor's
+  browser. Such a request carries that name as its `Host`. Without a token only addresses and `localhost` are accepted.
+    With one any name is: a browser sends this page's cookie to no other name, and a stranger does not know the token.
+- *Origins.* A request that another site causes is rejected by its `Origin` or `Sec-Fetch-Site`.
 - *Token.* It is exchanged once for a cookie, which is random, ends with the process, and does not reveal the token.
 """
 
@@ -25,13 +25,13 @@ _OWN_SITE = ("same-origin", "none")
 
 
 class Access:
-    """The rules of one page."""
+    """The access rules of one page."""
 
     def __init__(self, token: str | None) -> None:
         """Set the rules.
 
         Args:
-            token: that a viewer must know; None: everybody who reaches the page may look.
+            token: token that viewers need; None: everybody who reaches the page may look.
 
         Raises:
             SettingsError: the token is too short.
@@ -50,11 +50,11 @@ class Access:
 
     @property
     def session(self) -> str:
-        """The value of the cookie of those who have shown the token."""
+        """The value of the cookie for viewers who have sent the token."""
         return self._session
 
     def knows_host(self, host: str | None) -> bool:
-        """Whether a `Host` header names this page. Ports are not compared, because forwarding changes them."""
+        """Whether a `Host` header names this page. Ports are not compared because forwarding changes them."""
         name = _name_of(host or "")
         if name is None:
             return False
@@ -64,8 +64,8 @@ class Access:
         """Whether a request comes from this page or its viewer, as far as the browser says.
 
         Args:
-            headers: `Origin`, `Host` and `Sec-Fetch-Site`; None or absent where the browser sent none.
-            navigation: the request opens the page itself, to which other sites may link.
+            headers: headers `Origin`, `Host` and `Sec-Fetch-Site`; None or absent where the browser sent none.
+            navigation: True if the request opens the page itself, which other sites may link to.
         """
         origin, site = headers.get("Origin"), headers.get("Sec-Fetch-Site")
         if origin is not None and origin not in (f"http://{headers.get('Host')}", f"https://{headers.get('Host')}"):
@@ -73,11 +73,11 @@ class Access:
         return navigation or site is None or site in _OWN_SITE
 
     def knows_token(self, token: str) -> bool:
-        """Whether this is the token; takes the same time for every wrong one."""
+        """Whether a token is right, in the same time for every wrong one."""
         return self._token is not None and hmac.compare_digest(_digest(token), self._token)
 
     def may_look(self, headers: Mapping[str, str | None], cookie_name: str) -> bool:
-        """Whether a request carries the cookie, or the token as a bearer's."""
+        """Whether a request carries the cookie, or the token as a bearer token."""
         if self.open:
             return True
         kind, _, given = (headers.get("Authorization") or "").partition(" ")
@@ -88,12 +88,12 @@ class Access:
 
 
 def _digest(text: str) -> bytes:
-    """Equally long for every text, so that a comparison does not reveal the token's length."""
+    """A digest of constant length, so that a comparison does not reveal the token's length."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 
 
 def _name_of(host: str) -> str | None:
-    """The name in a `Host` header without its port, None for one that is malformed."""
+    """The name in a `Host` header without its port; None if malformed."""
     if host.startswith("["):
         name, bracket, port = host[1:].partition("]")
         if not bracket or (port and not (port.startswith(":") and port[1:].isdigit())):

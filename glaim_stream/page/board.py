@@ -1,9 +1,9 @@
 """The newest state of a worker, made at most once a second while a browser is connected, and shared by all viewers.
 
-A viewer has no queue: it remembers what it has sent, and sends the difference to the newest state whenever it can. One
-that is slow, asleep or cut off therefore costs nothing, and resumes where it was.
+A viewer has no queue: it remembers what it has sent, and sends the difference to the newest state whenever it can. So a
+slow, sleeping or disconnected viewer costs nothing, and resumes where it was.
 
-The event loop is asked for as much as `_LOOP_SHARE` of its time: where reading the groups takes long, it is done less
+Reading the groups takes at most the share `_LOOP_SHARE` of the event loop's time: if it takes long, it is done less
 often.
 """
 
@@ -35,7 +35,7 @@ from glaim_stream.page.watching import Watch, Watching
 log = logging.getLogger(__name__)
 
 TICK_S = 1.0
-MOST_NAMED = 6  # faulty sensors beside the groups
+MOST_NAMED = 6  # faulty sensors that are named beside the groups
 _LOOP_SHARE = 0.005
 _SOONEST_S = 0.2
 
@@ -44,7 +44,7 @@ Event = tuple[str, bytes]  # name and JSON
 
 @dataclass
 class Viewer:
-    """One stream or one series of polls: which group it shows, and what it has been sent."""
+    """A stream or series of polls, with its group and the state that it was last sent."""
 
     board: Board = field(repr=False)
     group: str | None
@@ -58,11 +58,11 @@ class Viewer:
 
     @property
     def position(self) -> str:
-        """What it has been sent, for the time when it comes back."""
+        """The state that was last sent, as text to resume from."""
         return f"{self.board.nonce}.{self.names}.{self.rows}.{self.elsewhere}"
 
     def resume(self, position: str | None) -> None:
-        """Continue where an earlier stream of the same page ended; anything unknown is a fresh start."""
+        """Continue where an earlier stream of the same page ended; an unknown position is a fresh start."""
         nonce, *numbers = (position or "").split(".")
         if (
             nonce == self.board.nonce
@@ -72,7 +72,7 @@ class Viewer:
             self.names, self.rows, self.elsewhere = (max(-1, int(each)) for each in numbers)
 
     def take(self) -> list[Event]:
-        """The difference between what it has been sent and the newest state."""
+        """Return the difference between the state that was last sent and the newest one."""
         return self.board.events_for(self)
 
 
@@ -81,7 +81,7 @@ class Board:
 
     def __init__(self, sources: Sources, *, now_s: Callable[[], float] = time.monotonic) -> None:
         self.sources, self._now_s = sources, now_s
-        self.nonce = secrets.token_hex(4)  # of this process: positions of another one mean nothing here
+        self.nonce = secrets.token_hex(4)  # identifies this process: positions of another one mean nothing here
         self._news = Condition()
         self.watching = Watching(sources, self._news)
         self.models = ModelPanels(sources)
@@ -94,7 +94,7 @@ class Board:
         self._names_event = b""
         self._states: dict[str, Any] = {}
         self._overview = b""
-        self._first: tuple[int, int] | None = None  # partition and model that are shown where no group is chosen
+        self._first: tuple[int, int] | None = None  # partition and model that are shown if no group is chosen
         self._busy = ""
 
     def start(self) -> None:
@@ -103,7 +103,7 @@ class Board:
 
     @contextmanager
     def viewer(self, group: str | None) -> Iterator[Viewer]:
-        """Look at the worker, and at a group where one is named."""
+        """Add a viewer of the worker, and of a group if one is named."""
         viewer = Viewer(self, group)
         with self._news:
             self._viewers.append(viewer)
@@ -115,7 +115,7 @@ class Board:
                 self._viewers.remove(viewer)
 
     def wait(self, tick: int, timeout_s: float) -> int:
-        """Wait for a newer state than that of `tick`; return the newest one's, which is the same after a timeout."""
+        """Wait for a newer state than `tick`; return the newest tick, which is the same after a timeout."""
         with self._news:
             self._news.wait_for(lambda: self._tick > tick, timeout_s)
             return self._tick
@@ -197,7 +197,7 @@ class Board:
         return not self._wanted() <= set(self.watching.groups) | set(self.watching.gone)
 
     def refresh(self) -> None:
-        """Make the newest state; called by the thread, once a second."""
+        """Make the newest state; the thread calls it once a second."""
         now_s = self._now_s()
         self._busy = ""
         try:
@@ -256,7 +256,7 @@ class Board:
         }
 
     def _look_at_groups(self, now_s: float) -> None:
-        """Bring the watched groups, the models that viewers see and the list of other workers' groups up to date."""
+        """Update the watched groups, the models that viewers see and the list of other workers' groups."""
         version, names = self._names
         partitions = self._states.get("partitions", ())
         self._others.make(names, version, partitions, now_s)
@@ -267,7 +267,7 @@ class Board:
         self.models.make(shown if self._first is None else shown | {self._first}, self._tick + 1, now_s)
 
     def _take_faults(self) -> None:
-        """Take the events of sensor health that this worker has published since the last time."""
+        """Take the events of sensor health that this worker has published since the last call."""
         if self.sources.faults is not None:
             for partition, value in self.sources.recent.take_health():
                 self.sources.faults.take(partition, None, value)

@@ -1,7 +1,7 @@
-"""Which sensors carried a published value, from the window that the worker still holds.
+"""Attributes a published value to sensors, from the window that the worker still holds.
 
-The window is as it is now. A reading that came after the value was made is in it, and steps that have gone since are
-not; where that changes the value, the difference is one of its parts, so that the parts always add up.
+The window is the current one. It includes readings that arrived after the value was made, and lacks steps that have
+left it since. If this changes the value, the difference is one of its parts, so that the parts always add up.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def carried(sources: Sources, rows: WatchedGroup, sensor: int, ts_ms: int, kind:
     """Explain a filled value as a JSON document.
 
     Args:
-        sources: of the worker.
-        rows: of the value's group.
-        sensor: place of its sensor.
-        ts_ms: start of its step.
-        kind: PROVISIONAL or FINAL.
+        sources: sources of the worker.
+        rows: published rows of the value's group.
+        sensor: index of the value's sensor.
+        ts_ms: start of the value's step.
+        kind: kind of the value, PROVISIONAL or FINAL.
 
     Raises:
-        GlaimError: nothing was filled there, or it cannot be explained.
+        GlaimError: the cell has no filled value, or its value cannot be explained.
         LoopBusy: the event loop does not answer.
     """
     fields = rows.row(sensor, ts_ms, kind)
@@ -55,7 +55,7 @@ def carried(sources: Sources, rows: WatchedGroup, sensor: int, ts_ms: int, kind:
 async def _window(
     sources: Sources, group: str, sensor: int, ts_ms: int, kind: Kind, revision: int, gap_age: int
 ) -> tuple[Estimate, int, int] | None:
-    """The window of a value, index of its model, and how many of its steps are gone. Runs in the event loop."""
+    """The window of a value, the index of its model, and the number of lost steps. Runs in the event loop."""
     found = sources.windows_of(group)
     if found is None or found[2].rings.closable is None:
         return None
@@ -69,7 +69,7 @@ async def _window(
         return None
     values, observed = past_windows(rings, rules, np.array([end]), np.array([row]))
     place = rules.window - 1 - lag
-    observed[0, sensor, place] = False  # a late reading may be there by now
+    observed[0, sensor, place] = False  # a late reading may have arrived since
     values[0, sensor, place] = 0.0
     newest, end_ms = rules.revise_after + 1, end * rules.step_ms
     estimate = Estimate(revision, float("nan"), gap_age, place, newest, end_ms, values[0], observed[0])

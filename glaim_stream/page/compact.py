@@ -1,4 +1,4 @@
-"""JSON as the page sends it."""
+"""Compact JSON."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from typing import Any
 
 
 def compact(document: dict[str, Any]) -> bytes:
-    """A document without spaces, in UTF-8; what JSON does not know is sent as text."""
+    """A document as JSON without spaces, in UTF-8; values of other types become text."""
     return json.dumps(document, separators=(",", ":"), default=str).encode()

@@ -1,4 +1,4 @@
-"""The CPU time that the page takes from its worker."""
+"""Counts the CPU time that the page takes from its worker."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ T = TypeVar("T")
 
 
 class ThreadCost:
-    """Books the CPU time of the thread that made it."""
+    """A counter of the CPU time of the thread that created it."""
 
     def __init__(self) -> None:
         self._booked_s = time.thread_time()
 
     def book(self) -> None:
-        """Add what the thread has taken since the last time."""
+        """Add the CPU time since the last call."""
         now_s = time.thread_time()
         metrics.page_cpu_seconds.inc(now_s - self._booked_s)
         self._booked_s = now_s
 
 
 async def booked(work: Coroutine[Any, Any, T]) -> T:
-    """Do a coroutine's work, and book the CPU time of its own turns in the event loop."""
+    """Run a coroutine, and count the CPU time of its own turns in the event loop."""
     return await _Turns(work)
 
 

@@ -1,4 +1,4 @@
-"""Groups of other workers, as the quality topic has them: the newest record of each, in a few hundred bytes."""
+"""Groups of other workers, from the quality topic: the newest record of each, in a few hundred bytes."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any
 
 from glaim_stream.output.quality import group_of_key
 
-MOST_GROUPS = 10_000  # those whose record came last; 0.5 kB each
+MOST_GROUPS = 10_000  # groups with the newest records; 0.5 kB each
 
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """The newest record of a group: `detail` is the JSON of what the page shows of it."""
+    """The newest record of a group; `detail` is the JSON that the page shows."""
 
     partition: int
     key: bytes
-    end: str  # of its stretch
+    end: str  # end of the record's stretch
     coverage: float | None
     detail: str
 
 
 class Elsewhere:
-    """The newest record on hidden readings of each group on the topic."""
+    """The newest record on hidden readings for each group on the topic."""
 
     def __init__(self, most: int = MOST_GROUPS) -> None:
         """Start without groups; at most `most` are kept."""
@@ -36,7 +36,7 @@ class Elsewhere:
         self.version = 0
 
     def take(self, partition: int, key: bytes | None, value: bytes | None) -> None:
-        """Take the next message of a partition; one that is not a record of hidden readings changes nothing."""
+        """Take the next message of a partition; anything but a record of hidden readings is ignored."""
         if key is None:
             return
         if value is None:
@@ -68,19 +68,19 @@ class Elsewhere:
                 self.version += 1
 
     def of(self, group: str) -> Other | None:
-        """The newest record of a group, None where there is none."""
+        """The newest record of a group; None without one."""
         with self._lock:
             return self._groups.get(group)
 
     def outside(self, partitions: Set[int]) -> list[tuple[str, Other]]:
-        """The groups in other partitions than these, by name."""
+        """The groups in other partitions, by name."""
         with self._lock:
             found = [(name, other) for name, other in self._groups.items() if other.partition not in partitions]
         return sorted(found)
 
 
 def _other(partition: int, key: bytes, document: dict[str, Any]) -> Other:
-    sensors: dict[str, list[float]] = {}  # count, sum of errors, intervals, held
+    sensors: dict[str, list[float]] = {}  # count, sum of errors, intervals, intervals that held
     for each in document["sensors"]:
         sums = sensors.setdefault(str(each["sensor"]), [0.0] * 4)
         published = each["methods"]["published"]

@@ -1,8 +1,8 @@
-"""Events of sensor health as the page shows them: the newest of each group, from beginning to end.
+"""The newest events of sensor health of each group, from beginning to end.
 
-They come from the worker's own output, and from the topic, which has those of other workers and of earlier ones. The
-same event may come from both, and again after a crash: its `id` is the same. What a topic holds was written by
-others, so a message that is no such event is left out, and memory is bounded by bytes.
+They come from the worker's own output, and from the topic, which also has those of other and earlier workers. The
+same event may come from both, and again after a crash: its `id` is the same. A topic may hold anything, so messages
+that are not such events are ignored, and memory is bounded by bytes.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Any
 from glaim_stream.core.errors import GlaimError
 from glaim_stream.core.times import EARLIEST_MS, LATEST_MS, moment_ms
 
-MOST_BYTES = 1_000_000  # of messages; what is kept of them takes about as much
-MOST_OF_GROUP = 16  # events
-NEWEST = 2_000  # records of each partition that are read at the start
+MOST_BYTES = 1_000_000  # bytes of messages; the kept events take about as much
+MOST_OF_GROUP = 16  # events of a group
+NEWEST = 2_000  # records of each partition to read at the start
 
-Now = Mapping[str, Sequence[str]]  # the detectors by which sensors are faulty
+Now = Mapping[str, Sequence[str]]  # detectors that find each sensor faulty
 
 
 @dataclass(slots=True)
 class FaultEvent:
-    """What began to be wrong with sensors of a group; times in ms since the epoch.
+    """The beginning of a fault of a group's sensors; times in ms since the epoch.
 
-    going: sensors that are still faulty, as far as events say so.
+    going: sensors that are still faulty by the events so far.
     """
 
     group: str
@@ -45,10 +45,10 @@ class FaultEvent:
     going: set[str] = field(default_factory=set)
 
     def document(self, now: Now | None) -> dict[str, Any]:
-        """Return it as JSON.
+        """Return the event as JSON.
 
         Args:
-            now: what the worker's windows say now; None: the group is another worker's.
+            now: faulty sensors by the worker's windows; None: the group is another worker's.
         """
         going = [name for name in self.sensors if name in self.going and _holds(now, name, self.detector)]
         return {
@@ -66,7 +66,7 @@ class FaultLog:
     """The newest events, in the order of their arrival."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        """Start without events; the oldest ones are forgotten beyond so many bytes."""
+        """Start without events; beyond `most_bytes` the oldest ones are dropped."""
         self._most_bytes, self._bytes = most_bytes, 0
         self._lock = Lock()
         self._events: OrderedDict[str, FaultEvent] = OrderedDict()
@@ -74,7 +74,7 @@ class FaultLog:
         self.version = 0
 
     def take(self, partition: int, key: bytes | None, value: bytes | None) -> None:
-        """Take a message of the topic; one that is no event of sensor health changes nothing."""
+        """Take a message of the topic; anything but an event of sensor health is ignored."""
         if value is None or len(value) > self._most_bytes // MOST_OF_GROUP:
             return
         try:
@@ -121,11 +121,11 @@ class FaultLog:
                 event.until_ms = max(until_ms, event.until_ms or until_ms)
 
     def of(self, group: str, now: Now | None = None) -> list[dict[str, Any]]:
-        """The events of a group as JSON, the newest first, and what is faulty without a known beginning.
+        """The events of a group as JSON, the newest first, and faults without a known beginning.
 
         Args:
-            group: its name.
-            now: what the worker's windows say now; None: the group is another worker's.
+            group: name of the group.
+            now: faulty sensors by the worker's windows; None: the group is another worker's.
         """
         with self._lock:
             events = [self._events[name].document(now) for name in self._of_group.get(group, ())]
@@ -141,7 +141,7 @@ class FaultLog:
         return earlier + events
 
     def newest(self, count: int) -> list[dict[str, Any]]:
-        """Up to `count` events that go on, as JSON with their groups, the newest first."""
+        """Up to `count` ongoing events as JSON with their groups, the newest first."""
         found: list[dict[str, Any]] = []
         with self._lock:
             for event in reversed(self._events.values()):
@@ -150,13 +150,13 @@ class FaultLog:
         return found
 
     def partition_of(self, group: str) -> int | None:
-        """The partition of a group's events, None where there are none."""
+        """The partition of a group's events; None without any."""
         with self._lock:
             names = self._of_group.get(group)
             return None if names is None else self._events[names[-1]].partition
 
     def going_outside(self, partitions: Set[int]) -> dict[str, tuple[int, int]]:
-        """Partition and number of faulty sensors of the groups in other partitions than these."""
+        """Partition and number of faulty sensors of the groups in other partitions."""
         sensors: dict[str, tuple[int, set[str]]] = {}
         with self._lock:
             for event in self._events.values():

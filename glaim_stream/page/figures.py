@@ -1,4 +1,4 @@
-"""Rates, lag, accuracy and versions, from the worker's own metrics: the page and a scraper show the same numbers."""
+"""Rates, lag, accuracy and versions from the worker's own metrics, so that page and scraper show the same numbers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from prometheus_client.metrics import MetricWrapperBase
 from glaim_stream.core import metrics
 from glaim_stream.windows import Place
 
-RATE_S = 10.0  # rates are means over at least this long
-RECENT_S = 600.0  # errors are means over about this long
+RATE_S = 10.0  # least time that rates are means over
+RECENT_S = 600.0  # approximate time that errors are means over
 _SAMPLES = 6
 _FIRST = (Place.EDGE.name.lower(), Place.ROW_EDGE.name.lower())
 _COUNTERS = {"readings": metrics.readings, "rows": metrics.rows, "dead_letters": metrics.dead_letters,
@@ -23,14 +23,14 @@ Sums = dict[tuple[str, ...], float]
 
 
 class Throughput:
-    """Totals, rates and lag of the worker."""
+    """The totals, rates and lag of the worker."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic, clock_s: Callable[[], float] = time.time) -> None:
         self._now_s, self._clock_s = now_s, clock_s
         self._past: deque[tuple[float, Sums]] = deque(maxlen=60)
 
     def read(self) -> dict[str, Any]:
-        """Return the figures of now as a JSON document."""
+        """Return the current figures as a JSON document."""
         now_s, sums = self._now_s(), _totals()
         while len(self._past) > 1 and self._past[1][0] <= now_s - RATE_S:
             self._past.popleft()
@@ -55,26 +55,26 @@ class Throughput:
         }  # fmt: skip
 
     def _behind_s(self) -> float | None:
-        """By how much the newest event time is behind the clock of now, also while nothing arrives; the most of all."""
+        """The largest lag of a newest event time behind the clock, which also grows while nothing arrives."""
         newest_s = [value for _, value in _samples(metrics.newest_event_seconds)]
         return None if not newest_s else self._clock_s() - min(newest_s)
 
 
 class Accuracy:
-    """Live errors on hidden readings, by model; only of models that are looked at."""
+    """Live errors on hidden readings for models that a browser shows."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
         self._past: dict[str, deque[tuple[float, Sums]]] = {}
 
     def keep(self, models: set[str]) -> None:
-        """Forget the samples of models that no browser shows."""
+        """Drop the samples of models that no browser shows."""
         self._past = {name: past for name, past in self._past.items() if name in models}
 
     def read(self, model: str) -> dict[str, Any]:
         """Return the figures of a model as a JSON document: errors, coverage, and pairs of versions."""
         now_s, sums = self._now_s(), _score_sums(model)
-        past = self._past.setdefault(model, deque([(now_s, {})], maxlen=_SAMPLES))  # the first: since the start
+        past = self._past.setdefault(model, deque([(now_s, {})], maxlen=_SAMPLES))  # the first one: since the start
         while len(past) > 1 and past[1][0] <= now_s - RECENT_S:
             past.popleft()
         if now_s - past[-1][0] >= RECENT_S / (_SAMPLES - 1):
@@ -92,18 +92,18 @@ class Accuracy:
 
 
 def known_versions(model: str) -> list[str]:
-    """The versions of a model's network whose contracts the worker has read."""
+    """Versions of a model's network with a contract that the worker has read."""
     return sorted(sample["version"] for sample in _labels(metrics.model_info) if sample["model"] == model)
 
 
 def refused_versions(model: str) -> dict[str, str]:
-    """The versions of a model's network that are out of service, and the reason of each."""
+    """Versions of a model's network that are out of service, with reasons."""
     labels = [sample for sample in _labels(metrics.model_version_refused) if sample["model"] == model]
     return {sample["version"]: sample["reason"] for sample in labels}
 
 
 def _errors(recent: Sums) -> dict[str, dict[str, dict[str, float]]]:
-    """Mean absolute errors: by place (`first`, `final`), sensor and method; `count` has the hidden readings."""
+    """Mean absolute errors by place (`first`, `final`), sensor and method; `count` is the number of hidden readings."""
     out: dict[str, dict[str, dict[str, float]]] = {"first": {}, "final": {}}
     for (what, *rest), value in recent.items():
         if what == "questions" and value > 0:
@@ -119,9 +119,9 @@ def _errors(recent: Sums) -> dict[str, dict[str, dict[str, float]]]:
 
 
 def _compared(model: str) -> list[dict[str, Any]]:
-    """Errors of each version beside another one's on the same hidden readings, since both have answered some.
+    """Errors of pairs of versions on the same hidden readings, since both have answered some.
 
-    For each ordered pair `version` and `against`: by place and sensor the `count` of readings, and both mean absolute
+    Each ordered pair `version` and `against` has, by place and sensor, the `count` of readings and both mean absolute
     errors, `own` and `other`.
     """
     sums: dict[tuple[str, str, str, str], dict[str, float]] = {}
@@ -134,7 +134,7 @@ def _compared(model: str) -> list[dict[str, Any]]:
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for (version, against, place, sensor), own in sorted(sums.items()):
         other = sums.get((against, version, place, sensor))
-        if other is None or not own["count"] or not other["count"]:  # counted just now
+        if other is None or not own["count"] or not other["count"]:  # only just counted
             continue
         pair = found.setdefault((version, against), {"version": version, "against": against, "first": {}, "final": {}})
         means = {"own": own["error"] / own["count"], "other": other["error"] / other["count"]}
@@ -176,7 +176,7 @@ def _totals() -> Sums:
 
 
 def _quantile_ms(share: float, sums: Sums, before: Sums) -> float | None:
-    """A quantile of the histogram's change, interpolated within its bucket; None without any."""
+    """A quantile of the histogram's change, interpolated within its bucket; None without a change."""
     buckets = sorted(
         (float(key[1]), value - before.get(key, 0.0)) for key, value in sums.items() if key[0] == "latency"
     )

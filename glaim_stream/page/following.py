@@ -1,4 +1,4 @@
-"""Topics that the page follows, each in a thread with an event loop of its own, beside the worker's."""
+"""Follows topics for the page, each in a thread with its own event loop."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ log = logging.getLogger(__name__)
 
 
 def start_following(topic: str, follow: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Follow a topic in a thread, which ends with the process; `follow` is called again when it fails.
+    """Follow a topic in a thread that ends with the process; `follow` is called again when it fails.
 
     Args:
-        topic: its name, for the log.
-        follow: reads the topic, as long as it can be read.
+        topic: name of the topic, for the log.
+        follow: function that reads the topic as long as it can be read.
     """
     Thread(target=lambda: asyncio.run(_follow(topic, follow)), name=f"page-{topic}", daemon=True).start()
 

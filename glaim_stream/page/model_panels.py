@@ -19,21 +19,21 @@ class ModelPanels:
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
-        self._made: dict[Key, tuple[float, int, bytes]] = {}  # replaced as a whole, so read without a lock
+        self._made: dict[Key, tuple[float, int, bytes]] = {}  # each entry is replaced as a whole, so no lock is needed
         self.accuracy = Accuracy()
 
     def of(self, key: Key) -> tuple[int, bytes] | None:
-        """Number and event; None where none was made yet."""
+        """Number and event; None before the first one."""
         made = self._made.get(key)
         return None if made is None else made[1:]
 
     def make(self, wanted: Set[Key], number: int, now_s: float) -> None:
-        """Make the events that are missing or older than a few seconds, and drop those of models that no viewer sees.
+        """Make events that are missing or older than a few seconds, and drop those of models that no viewer sees.
 
         Args:
-            wanted: what viewers see.
-            number: of the new events.
-            now_s: on the page's clock.
+            wanted: models that viewers see.
+            number: number of the new events.
+            now_s: time on the page's clock.
 
         Raises:
             LoopBusy: the event loop does not answer.

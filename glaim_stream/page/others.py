@@ -1,4 +1,4 @@
-"""The list of other workers' groups, with their coverage and the number of their faulty sensors."""
+"""The list of other workers' groups, with their coverage and number of faulty sensors."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class OtherGroups:
         self._sources = sources
         self._due_s = 0.0
         self._made_of: tuple[int, ...] = ()
-        self.newest: tuple[int, bytes] = (0, b"")  # version and event; replaced as a whole, so read without a lock
+        self.newest: tuple[int, bytes] = (0, b"")  # version and event; replaced as a whole, so no lock is needed
 
     def make(self, names: Sequence[str], version: int, partitions: Sequence[int], now_s: float) -> None:
-        """Make the list anew, if it is due.
+        """Make the list again if it is due.
 
         Args:
-            names: of this worker's groups, which it leaves out.
-            version: of the names; changes with them.
-            partitions: of this worker.
-            now_s: on the page's clock.
+            names: names of this worker's groups, which the list omits.
+            version: version of the names; changes with them.
+            partitions: partitions of this worker.
+            now_s: time on the page's clock.
         """
         elsewhere, faults = self._sources.elsewhere, self._sources.faults
         known = [each.version for each in (elsewhere, faults) if each is not None]

@@ -1,7 +1,7 @@
 """The state of every group in a few bytes each, read from the windows of a partition. Runs in the event loop.
 
-What is read depends on the number of groups alone, and is made in parts of `ROWS_AT_A_TIME` groups between which other
-work is done.
+The amount read depends only on the number of groups. It is read in parts of `ROWS_AT_A_TIME` groups, and other work
+runs between them.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def group_states(windows: ModelWindows, partition: int, names: Sequence[str], fi
     """Read up to ROWS_AT_A_TIME groups.
 
     Args:
-        windows: of a model in a partition.
-        partition: its number.
-        names: by group code.
-        first: row of the first group.
+        windows: windows of a model in a partition.
+        partition: number of the partition.
+        names: names of groups by code.
+        first: row of the first group to read.
     """
     codes = windows.rings.groups[first : first + ROWS_AT_A_TIME]
     rows = slice(first, first + len(codes))

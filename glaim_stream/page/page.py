@@ -1,4 +1,4 @@
-"""The page of one worker: what it keeps while the worker runs, and how it is started."""
+"""The page of one worker: its state while the worker runs, and its start."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Page:
     """A page that is served once `open` is called."""
 
     def __init__(self, settings: Settings) -> None:
-        """Read what the page needs of the settings.
+        """Read the page's settings.
 
         Raises:
             SettingsError: the token cannot be used.
@@ -45,13 +45,13 @@ class Page:
         health: Callable[[], dict[str, Any]],
         forms: ClosedFormImputer | None,
     ) -> None:
-        """Set what it shows; see Sources."""
+        """Set the sources of the page; see Sources."""
         elsewhere = Elsewhere() if self._settings.quality else None
         faults = FaultLog() if self._settings.judges_health else None
         self._sources = Sources(pipeline, engines, self.recent, health, forms, elsewhere=elsewhere, faults=faults)
 
     def runs_in(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Set the event loop, once it runs."""
+        """Set the event loop once it runs."""
         assert self._sources is not None
         self._sources.loop = loop
 
@@ -59,7 +59,7 @@ class Page:
         """Start serving; return the address.
 
         Raises:
-            SettingsError: it cannot listen on the address.
+            SettingsError: the page cannot listen on the address.
         """
         assert self._sources is not None
         board = Board(self._sources)
@@ -76,9 +76,9 @@ class Page:
 
 
 def page_of(settings: Settings) -> Page | None:
-    """The page that the settings ask for, None where they ask for none.
+    """The page that the settings enable; None if they enable none.
 
     Raises:
-        SettingsError: its token cannot be used.
+        SettingsError: the page's token cannot be used.
     """
     return None if settings.page_address is None else Page(settings)

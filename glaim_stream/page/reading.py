@@ -1,7 +1,7 @@
 """Decodes the newest published messages for the groups that browsers show.
 
-A message holds the rows of all groups of a partition, so a worker that catches up has many to decode. Then they are
-decoded less often, so that the page takes a small share of a core; a viewer sees its group move in larger leaps.
+A message holds the rows of all groups of a partition, so there are many to decode while a worker catches up. They are
+then decoded less often, so that the page takes a small share of a core; a viewer sees its group move in larger leaps.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from contextlib import AbstractContextManager
 from glaim_stream.page.recent import RecentMessages
 from glaim_stream.page.watched import WatchedGroup, read_message
 
-_SHARE = 0.005  # of a core
-_UNNOTICED_S = 0.005  # of CPU time: once a second, that is no more than the share
-_LONGEST_S = 2.0  # between two times; the kept messages reach further back, see MOST_BYTES
+_SHARE = 0.005  # share of a core
+_UNNOTICED_S = 0.005  # CPU time that is within the share once a second
+_LONGEST_S = 2.0  # longest time between two reads; the kept messages reach further back, see MOST_BYTES
 
 
 class RowReader:
-    """Brings the watched groups up to date."""
+    """A reader that updates the watched groups."""
 
     def __init__(self, recent: RecentMessages, lock: AbstractContextManager[object]) -> None:
         """Read from `recent`; `lock` guards the groups."""
@@ -27,7 +27,7 @@ class RowReader:
         self._due_s = 0.0
 
     def read(self, groups: Collection[WatchedGroup], now_s: float) -> None:
-        """Take the messages since the last time, unless it is too soon; a group without rows cannot wait."""
+        """Take the messages since the last read, unless it is too soon; a group without rows cannot wait."""
         if not groups or (now_s < self._due_s and all(group.known_to for group in groups)):
             return
         start_s = time.thread_time()

@@ -1,7 +1,7 @@
 """The newest published messages, which the page decodes while a browser shows their group.
 
-The worker's part is one append for each message that the broker has acknowledged: the bytes exist already, and only
-keeping them costs. What a page shows of a group's rows is therefore what was published, and nothing else.
+The worker only appends each message that the broker has acknowledged: the bytes exist already, and only keeping them
+costs. So the page shows only rows that were published.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from threading import Lock
 
 from glaim_stream.output import Output
 
-MOST_BYTES = 2_000_000  # some 150,000 rows: 2 s of a worker that publishes 75,000 rows a second
+MOST_BYTES = 2_000_000  # about 150,000 rows: 2 s of a worker that publishes 75,000 rows a second
 _MOST_OUTAGES = 20
 _MOST_HEALTH = 1_000  # messages of 0.5 kB that wait while no browser is connected
 
@@ -28,7 +28,7 @@ class Published:
 
 
 class RecentMessages:
-    """The newest messages of a worker, up to a number of bytes. The event loop adds, another thread reads."""
+    """The newest messages of a worker, up to a number of bytes. The event loop adds; another thread reads."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
@@ -40,7 +40,7 @@ class RecentMessages:
         self._lock = Lock()
 
     def add(self, outputs: Sequence[Output]) -> None:
-        """Keep the messages of outputs that were acknowledged, and forget the oldest ones beyond the limit."""
+        """Keep the messages of acknowledged outputs, and drop the oldest ones beyond the limit."""
         with self._lock:
             for output in outputs:
                 self._outages.extend(each.value for each in output.announcements)
@@ -53,7 +53,7 @@ class RecentMessages:
                 self._bytes -= len(self._messages.popleft().value)
 
     def since(self, number: int, partitions: Collection[int]) -> list[Published]:
-        """The kept messages of some partitions with a higher number, the oldest first."""
+        """The kept messages of some partitions with a number above `number`, the oldest first."""
         found: list[Published] = []
         with self._lock:
             for message in reversed(self._messages):

@@ -1,9 +1,8 @@
-"""The page's HTTP: its files, the stream of the newest state, polls where a stream is cut, and explanations.
+"""The page's HTTP: files, the stream of the newest state, polls where a stream is cut, and explanations.
 
-A thread of its own serves each request, at most `MOST_REQUESTS` at a time; the event loop of the worker has no part in
-it. A stream ends by itself after `STREAM_S`, and the browser resumes it at once from the position that the last event
-named. So no proxy has to keep one open for long, and when a browser has more tabs than connections (six to a host), the
-tabs take turns.
+Each request is served by its own thread, at most `MOST_REQUESTS` at a time, outside the worker's event loop. A stream
+ends after `STREAM_S`, and the browser resumes it at once from the position in the last event. So no proxy has to keep
+one open for long, and if a browser has more tabs than connections (six to a host), the tabs take turns.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ STREAM_S = 25.0  # proxies cut a stream after 30 s or 60 s
 HEARTBEAT_S = 5.0
 RETRY_MS = 500
 _POLL_S = 3.0
-_PATIENCE_S = 10.0  # for a client that sends or takes nothing
+_PATIENCE_S = 10.0  # longest wait for a client that sends or takes nothing
 _MOST_BODY = 4_096
 _FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
@@ -92,13 +91,13 @@ class PageServer(ThreadingMixIn, TCPServer):
     request_queue_size = 64
 
     def __init__(self, board: Board, access: Access, host: str, port: int, *, stream_s: float = STREAM_S) -> None:
-        """Listen.
+        """Start to listen.
 
         Args:
-            board: the newest state.
-            access: who may look.
+            board: board with the newest state.
+            access: access rules of the page.
             host: address to listen on.
-            port: a free one is chosen for 0.
+            port: port to listen on; 0 chooses a free one.
             stream_s: seconds after which a stream ends.
 
         Raises:
@@ -107,7 +106,7 @@ class PageServer(ThreadingMixIn, TCPServer):
         self.board, self.access, self.stream_s = board, access, stream_s
         self._room = BoundedSemaphore(MOST_REQUESTS)
         self.streams = BoundedSemaphore(MOST_STREAMS)
-        self.explaining = Lock()  # one at a time: an explanation computes for some 10 ms
+        self.explaining = Lock()  # one at a time: an explanation computes for about 10 ms
         self.content = {
             path: (files(__package__).joinpath("static", name).read_bytes(), kind)
             for path, (name, kind) in _FILES.items()
@@ -123,7 +122,7 @@ class PageServer(ThreadingMixIn, TCPServer):
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """The port that the server listens on."""
         return int(self.server_address[1])
 
     @property
@@ -132,11 +131,11 @@ class PageServer(ThreadingMixIn, TCPServer):
         return f"glaim-page-{self.port}"
 
     def start(self) -> None:
-        """Serve in a thread until the process ends or `shutdown`."""
+        """Serve in a thread until `shutdown` or the end of the process."""
         Thread(target=self.serve_forever, name="page-http", daemon=True).start()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a request in a thread; drop it where too many are served already."""
+        """Serve a request in a thread; drop it if too many are being served."""
         if not self._room.acquire(blocking=False):
             self.shutdown_request(request)
             return
@@ -154,7 +153,7 @@ class PageServer(ThreadingMixIn, TCPServer):
             self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away is no event; anything else is logged."""
+        """Log errors, except those of clients that disconnect."""
         log.debug("a request of the page ended early", exc_info=True)
 
 
@@ -203,7 +202,7 @@ class _Request(BaseHTTPRequestHandler):
             self._problem(HTTPStatus.NOT_FOUND, "expected a path of the page, found another one")
 
     def do_POST(self) -> None:
-        """Take the token; nothing else can be sent."""
+        """Take the token; nothing else can be posted."""
         path, _ = self._target()
         if not self._is_expected(navigation=False):
             return
@@ -224,7 +223,7 @@ class _Request(BaseHTTPRequestHandler):
         }
 
     def _is_expected(self, *, navigation: bool) -> bool:
-        """Whether the request names this page and comes from it; if not, answer so."""
+        """Whether the request names this page and comes from it; otherwise answer with an error."""
         if not self.server.access.knows_host(self.headers.get("Host")):
             self._problem(
                 HTTPStatus.MISDIRECTED_REQUEST,
@@ -237,7 +236,7 @@ class _Request(BaseHTTPRequestHandler):
         return True
 
     def _exchange(self, token: str, query: dict[str, str]) -> None:
-        """Give the cookie for the token, and go to an address without it."""
+        """Set the cookie for the token, and redirect to an address without the token."""
         if self.server.access.open or not self.server.access.knows_token(token):
             self._ask_for_token(HTTPStatus.FORBIDDEN)
             return
@@ -247,7 +246,7 @@ class _Request(BaseHTTPRequestHandler):
         self._answer(HTTPStatus.SEE_OTHER, b"", "text/plain", {"Location": where, "Set-Cookie": cookie})
 
     def _ask_for_token(self, status: HTTPStatus) -> None:
-        # Without a referrer, browsers send a form with the origin `null`.
+        # Browsers send a form without a referrer with the origin `null`.
         more = {"Content-Security-Policy": _LOGIN_POLICY, "Referrer-Policy": "same-origin"}
         self._answer(status, _LOGIN.encode(), "text/html; charset=utf-8", more)
 
@@ -265,7 +264,7 @@ class _Request(BaseHTTPRequestHandler):
     def _stream(self, query: Mapping[str, str]) -> None:
         """Send the newest state as it changes, until the stream's time is over."""
         if not self.server.streams.acquire(blocking=False):
-            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, b"", "text/plain", {"Retry-After": "5"})  # the page polls then
+            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, b"", "text/plain", {"Retry-After": "5"})  # the page then polls
             return
         try:
             self.send_response(HTTPStatus.OK)
@@ -290,13 +289,13 @@ class _Request(BaseHTTPRequestHandler):
                 tick = board.wait(tick, min(HEARTBEAT_S, left_s))
 
     def _state(self, query: Mapping[str, str]) -> None:
-        """The same as JSON, for where a stream does not get through."""
+        """Send the newest state as JSON, for networks that cut streams."""
         board = self.server.board
         with board.viewer(_group_of(query)) as viewer:
             viewer.resume(query.get("position"))
             board.wait(
                 board.wait(0, 0), _POLL_S
-            )  # no browser may have been connected since the last poll, so the state is old
+            )  # the state may be old: perhaps no browser was connected since the last poll
             events = viewer.take()
             parts = b",".join(b"[" + json.dumps(name).encode() + b"," + data + b"]" for name, data in events)
             position = json.dumps(viewer.position).encode()

@@ -1,7 +1,7 @@
-"""What the page reads of a running worker, and the way into its event loop.
+"""The page's access to a running worker and its event loop.
 
-Windows and scores change in the event loop alone. So whatever is read of them is read there, by a coroutine that the
-page's thread waits for.
+Windows and scores change only in the event loop. So they are also read there, by a coroutine that the page's thread
+waits for.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from glaim_stream.pipeline import PartitionEngine, Pipeline
 from glaim_stream.windows import ROWS_AT_A_TIME, ModelWindows, Place
 
 T = TypeVar("T")
-PATIENCE_S = 10.0  # for a busy event loop
+PATIENCE_S = 10.0  # longest wait for a busy event loop
 
 
 class LoopBusy(Exception):
@@ -36,11 +36,11 @@ class LoopBusy(Exception):
 class Sources:
     """The parts of a worker.
 
-    engines: by partition; called in the event loop.
-    health: the document of `/health`; called from any thread.
-    forms: the imputer of the closed forms, None where there is none.
-    elsewhere: groups of other workers, None where live accuracy is not published.
-    faults: events of sensor health, None where it is not judged.
+    engines: function that returns the engines by partition; called in the event loop.
+    health: function that returns the document of `/health`; called from any thread.
+    forms: imputer of the closed forms; None without one.
+    elsewhere: groups of other workers; None if live accuracy is not published.
+    faults: events of sensor health; None if it is not judged.
     """
 
     pipeline: Pipeline
@@ -70,11 +70,11 @@ class Sources:
             raise LoopBusy(f"the worker's event loop did not answer for {PATIENCE_S:g} s") from error
 
     def form_of(self, model: str) -> ClosedForm | None:
-        """The closed form of a model, None where it has none."""
+        """The closed form of a model; None without one."""
         return None if self.forms is None else self.forms.form_of(model)
 
     async def states(self) -> list[GroupStates]:
-        """The state of all groups, in parts of which each is one turn of the loop."""
+        """The state of all groups, in parts; each part is one turn of the loop."""
         names, parts = self.pipeline.index.names, []
         for partition, engine in sorted(self.engines().items()):
             if engine.windows is None:
@@ -88,7 +88,7 @@ class Sources:
         return parts
 
     def windows_of(self, group: str) -> tuple[int, PartitionEngine, ModelWindows, int] | None:
-        """Partition, engine and windows of a group, and its row in their rings; None where this worker has none."""
+        """Partition, engine, windows and ring row of a group; None if this worker does not have it."""
         code = self.pipeline.index.known(group)
         if code is None:
             return None
@@ -102,7 +102,7 @@ class Sources:
         return None
 
     async def weights(self, partition: int, model: int) -> dict[str, Any] | None:
-        """The experts' weights of each sensor, means over the ages of gaps: of first estimates and of final values."""
+        """The experts' weights for each sensor's first estimates and final values, as means over gap ages."""
         engine = self.engines().get(partition)
         if engine is None or not self.pipeline.scored:
             return None

@@ -1,4 +1,4 @@
-"""What fills the holes of a model: the versions of its network and its closed form, their origin and their age."""
+"""The versions of a model's network and its closed form, with their origin and age."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def versions_of(
     """Describe the versions of a model as JSON, the newest of the network first, then the closed form.
 
     Args:
-        model: of the catalogue.
-        known: versions of the network whose contracts have been read.
-        refused: versions that are out of service, and why.
-        contracts: of the pipeline.
-        form: the closed form in use, None where there is none.
+        model: model of the catalogue.
+        known: versions of the network with a contract that was read.
+        refused: versions that are out of service, with reasons.
+        contracts: contracts of the pipeline.
+        form: closed form in use; None without one.
     """
     found = []
     for version in sorted({*known, *refused}, key=lambda each: (len(each), each), reverse=True):

@@ -1,7 +1,7 @@
 """The published rows of a group that a browser shows, cell by cell, as long as its window.
 
-Of each cell up to four rows are kept, one of each `Kind`, so that a viewer sees the first estimate beside the final
-value and the late reading that replaced both.
+Each cell keeps up to four rows, one of each `Kind`, so that a viewer sees the first estimate beside the final value
+and the late reading that replaced both.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _COLUMNS = (
 _OPTIONS = pa.ipc.IpcReadOptions(included_fields=[SCHEMA.get_field_index(name) for name in _COLUMNS], use_threads=False)
 
 # A row as JSON: sensor, start of the step in ms, kind, value, lower, upper, method, revision, gap age, version. Text
-# takes a fifth of the memory of a list, and is what viewers get.
+# takes a fifth of the memory of a list, and is sent to viewers as it is.
 Line = str
 
 
 class Kind(IntEnum):
-    """What a row says of its cell."""
+    """The kind of a published row."""
 
     OBSERVED = 0
     PROVISIONAL = 1  # the first estimate of a hole
-    FINAL = 2  # its final value
+    FINAL = 2  # the final value of a hole
     LATE = 3  # a reading that came after the cell was published
 
 
 def read_message(value: bytes) -> pa.RecordBatch:
-    """Decode the columns that the page shows of a message that this worker published."""
+    """Decode the columns that the page shows from a message of this worker."""
     with pa.ipc.open_stream(value, options=_OPTIONS) as reader:
         return reader.read_next_batch()
 
@@ -51,13 +51,13 @@ class WatchedGroup:
         """Start without rows.
 
         Args:
-            name: of the group.
-            partition: that the group is in.
-            sensors: of its model, whose places become the rows' sensors.
-            span_ms: rows this much older than the newest one are forgotten.
+            name: name of the group.
+            partition: partition of the group.
+            sensors: sensors of the group's model; rows hold their indices.
+            span_ms: age relative to the newest row at which rows are dropped.
         """
         self.name, self.partition = name, partition
-        self.known_to = 0  # number of the newest message that was looked at
+        self.known_to = 0  # number of the newest message that was read
         self._place = {sensor: place for place, sensor in enumerate(sensors)}
         self._span_ms = span_ms
         self._newest_ms: int | None = None
@@ -65,10 +65,10 @@ class WatchedGroup:
         self._rows: dict[tuple[int, int, int], tuple[int, int, Line]] = {}
 
     def add(self, messages: Iterable[tuple[int, pa.RecordBatch]]) -> None:
-        """Take the group's rows of decoded messages, each with its number, in ascending order.
+        """Take the group's rows from decoded messages with their numbers, in ascending order.
 
-        Rows that the newest ones of the same call would push out are never made. A worker that catches up publishes
-        many windows of a group at once, of which a viewer sees the last.
+        Rows that newer ones of the same call would push out are never made. A worker that catches up publishes many
+        windows of a group at once, and a viewer sees only the last.
         """
         parts = []
         for number, batch in messages:
@@ -90,14 +90,14 @@ class WatchedGroup:
 
     def hold(self, first_ms: int, step_ms: int, values: NDArray[np.float64], observed: NDArray[np.bool_],
              corrections: NDArray[np.int16]) -> None:  # fmt: skip
-        """Take the readings that the worker holds, for the steps whose messages are no longer kept.
+        """Take the readings that the worker holds for steps whose messages are no longer kept.
 
         Args:
             first_ms: start of the first step.
             step_ms: length of a step.
-            values: float64 [C, T], sensor units.
-            observed: bool [C, T].
-            corrections: int16 [C, T], how often a late reading changed the cell.
+            values: float64 [C, T], readings in sensor units.
+            observed: bool [C, T], cells with a reading.
+            corrections: int16 [C, T], number of late readings that changed the cell.
         """
         held = {}
         for sensor, step in np.argwhere(observed).tolist():
@@ -113,7 +113,7 @@ class WatchedGroup:
         self._rows = held | self._rows
 
     def since(self, number: int) -> list[Line]:
-        """The rows of messages with a higher number, the oldest first."""
+        """The rows of messages with a number above `number`, the oldest first."""
         found: list[Line] = []
         for of_message, _, line in reversed(self._rows.values()):
             if of_message <= number:
@@ -122,27 +122,27 @@ class WatchedGroup:
         return found[::-1]
 
     def row(self, sensor: int, ts_ms: int, kind: Kind) -> list[Any] | None:
-        """The fields of the row of a cell, None where there is none."""
+        """The fields of the row of a cell; None without one."""
         found = self._rows.get((ts_ms, sensor, int(kind)))
         return None if found is None else list(json.loads(found[2]))
 
     @property
     def newest_ms(self) -> int | None:
-        """Start of the newest step with a row, None before the first row."""
+        """Start of the newest step with a row; None before the first row."""
         return self._newest_ms
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def _own(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of the group's sensors; the catalogue may have changed since they were published."""
+        """The rows of the group's current sensors; the catalogue may have changed since publication."""
         groups = batch.column("group")
         code = groups.dictionary.index(self.name).as_py()
         own = batch.take(pa.array(np.flatnonzero(groups.indices.to_numpy() == code)))
         return own.filter(pa.array(self._places(own) >= 0))
 
     def _places(self, own: pa.RecordBatch) -> NDArray[np.int64]:
-        """The place of each row's sensor; -1 where the model has it no longer."""
+        """The index of each row's sensor; -1 if the model no longer has it."""
         sensors = own.column("sensor")
         places = np.array([self._place.get(each, -1) for each in sensors.dictionary.to_pylist()], np.int64)
         found: NDArray[np.int64] = places[sensors.indices.to_numpy()]
@@ -161,7 +161,7 @@ class WatchedGroup:
             before = self._rows.get(key)
             if before is not None and before[1] > count:
                 continue
-            self._rows.pop(key, None)  # so that it is the newest one
+            self._rows.pop(key, None)  # reinserted below as the newest one
             line = f"[{place},{at_ms},{kind},{value},{lower},{upper},{method},{count},{gap_age},{version}]"
             self._rows[key] = (number, count, line)
 
@@ -178,7 +178,7 @@ def _kinds(observed: NDArray[np.bool_], revision: NDArray[np.uint16]) -> NDArray
 
 
 def _numbers(own: pa.RecordBatch, name: str) -> list[str]:
-    """A column of numbers as JSON; what is no finite number is null."""
+    """A column of numbers as JSON; numbers that are not finite become null."""
     values = own.column(name).to_numpy(zero_copy_only=False)
     found = list(map(repr, values.tolist()))
     for at in np.flatnonzero(~np.isfinite(values)).tolist():

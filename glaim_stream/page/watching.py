@@ -1,4 +1,4 @@
-"""The groups that browsers show: their rows as they are published, their faulty sensors, and why one is not shown."""
+"""The groups that browsers show: their published rows, their faulty sensors, and reasons why a group is not shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from glaim_stream.page.sources import Sources
 from glaim_stream.page.watched import WatchedGroup
 
 MOST_WATCHED = 8  # groups at a time; each takes some 200 kB for 8 sensors and 96 steps
-_KEPT_S = 20.0  # a group stays watched for so long after its last viewer, who may come back
+_KEPT_S = 20.0  # time that a group stays watched after its last viewer, who may come back
 
 
 @dataclass
@@ -22,9 +22,9 @@ class Watch:
     """A group that a browser shows.
 
     end_ms: end of the newest closed step.
-    unjudged: why the health of its sensors is not judged: "", `off`, `window` or `habits`.
-    faulty: the detectors by which its sensors are faulty now.
-    faults: the event about its faulty sensors.
+    unjudged: reason why the health of the sensors is not judged: "", `off`, `window` or `habits`.
+    faulty: detectors that find each sensor faulty now.
+    faults: event about the faulty sensors.
     """
 
     rows: WatchedGroup
@@ -38,7 +38,7 @@ class Watch:
 
     @property
     def shown_to_ms(self) -> int:
-        """End of the newest step with a row, while rows follow the closed steps: these wait for their values first."""
+        """End of the newest step with a row, since closed steps wait for values; `end_ms` if rows lag far behind."""
         if self.rows.newest_ms is None:
             return self.end_ms
         newest_ms = self.rows.newest_ms + int(self.head["step_ms"])
@@ -50,19 +50,19 @@ class Watching:
     """The watched groups. The page's thread calls `follow`; everything else is read under the lock."""
 
     def __init__(self, sources: Sources, lock: AbstractContextManager[object]) -> None:
-        """Watch nothing yet; `lock` guards what viewers read."""
+        """Watch nothing yet; `lock` guards the state that viewers read."""
         self._sources, self._lock = sources, lock
         self._reader = RowReader(sources.recent, lock)
         self.groups: dict[str, Watch] = {}
-        self.gone: dict[str, str] = {}  # the event of each group that is not shown
+        self.gone: dict[str, str] = {}  # event of each group that is not shown
 
     def follow(self, wanted: Set[str], partitions: Set[int], now_s: float) -> None:
-        """Follow the groups that browsers show, and forget those that none has shown for a while.
+        """Follow the groups that browsers show, and drop those that none has shown for a while.
 
         Args:
             wanted: names of the groups.
-            partitions: those of this worker.
-            now_s: on the page's clock.
+            partitions: partitions of this worker.
+            now_s: time on the page's clock.
 
         Raises:
             LoopBusy: the event loop does not answer.
@@ -92,7 +92,7 @@ class Watching:
         self._reader.read(watched, now_s)
 
     async def _begin(self, group: str, watch: Watch | None) -> Watch | None:
-        """Find a group in the windows, and begin with the readings that they hold. Runs in the event loop."""
+        """Find a group in the windows, and start with their readings. Runs in the event loop."""
         found = self._sources.windows_of(group)
         if found is None:
             return None

@@ -1,4 +1,4 @@
-"""Tables with holes in, the same tables with the holes filled out."""
+"""Fills the holes of tables."""
 
 from __future__ import annotations
 

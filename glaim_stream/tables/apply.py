@@ -1,4 +1,4 @@
-"""Fills the holes of groups by what was found out about their sensors."""
+"""Fills the holes of groups with a fit of their sensors."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def apply(
     """Fill groups.
 
     Args:
-        fitted: of the same sensors.
-        groups: on even grids of the step of the fit.
+        fitted: fit of the same sensors.
+        groups: series on even grids with the step of the fit.
         max_gap: longest gap in steps that is filled; see `glaim_stream.tables.choice` for the default.
-        progress: called with the name of the task, the number of its parts that are done, and of all its parts.
+        progress: called with the name of the task and the numbers of finished and of all parts.
 
     Raises:
         SettingsError: `max_gap` is less than 1.

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files: columns are replaced, everything else of the table and its metadata is kept."""
+"""Parquet and Arrow files whose columns are replaced; the rest of the table and its metadata is kept."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ArrowTable:
             kind: parquet, arrow (a file) or stream.
 
         Raises:
-            SettingsError: it cannot be read.
+            SettingsError: the file cannot be read.
         """
         import pyarrow.parquet as pq
 
@@ -74,11 +74,11 @@ class ArrowTable:
         """Return the table with filled columns.
 
         Args:
-            columns: with their filled cells.
-            texts: of these cells by place and row, in columns that hold text.
+            columns: columns with their filled cells.
+            texts: texts of these cells by place and row, in columns that hold text.
             flags: add columns of method and bounds.
             new: rows to insert.
-            keys: columns that new rows have a value in, such as the time, with an Arrow array of these values.
+            keys: Arrow arrays with the values of new rows, by the place of a column such as the time.
         """
         table = self.table
         for each in columns:
@@ -131,7 +131,7 @@ def replaced(column: Any, filled: FilledColumn, texts: Mapping[int, str]) -> Any
     """The column with its filled cells, in its own type.
 
     Raises:
-        SettingsError: its type cannot hold the values.
+        SettingsError: the column's type cannot hold the values.
     """
     rows = filled.rows
     if not len(rows):

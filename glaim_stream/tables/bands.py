@@ -21,16 +21,16 @@ Doubles = NDArray[np.float64]
 def bands(
     fitted: Fitted, holes: Holes, choice: Choice, line: Lines, filled: Doubles, deviation: Doubles, limits: Limits
 ) -> tuple[Doubles, Doubles]:
-    """Return the lower and the upper ends of the bands, float64 [C, N]; the value itself in cells that are not filled.
+    """Return the lower and upper ends of the bands, float64 [C, N]; cells that are not filled keep their value.
 
     Args:
-        fitted: what is known of the sensors.
-        holes: of the group.
-        choice: which method filled which hole.
-        line: the group's lines.
-        filled: float64 [C, N], the values, sensor units.
-        deviation: float64 [C, N], of the form's answers.
-        limits: that the ends respect.
+        fitted: fit of the sensors.
+        holes: holes of the group.
+        choice: method of each hole.
+        line: lines of the group.
+        filled: float64 [C, N], filled values in sensor units.
+        deviation: float64 [C, N], deviations of the form's answers.
+        limits: limits that the ends respect.
     """
     units = units_of(holes.values, fitted.kinds, fitted.common_units)
     half = np.where(choice.by_form, deviation * _widths(fitted, holes.far(fitted.long_gaps)), 0.0)
@@ -41,19 +41,19 @@ def bands(
 
 
 def _widths(fitted: Fitted, far: Bools) -> Doubles:
-    """Half of the form's band in its deviations, [C, N]."""
+    """Half of the form's band [C, N], in deviations of the form."""
     tried = np.isfinite(fitted.long_gaps.width)
     width = np.where(tried, fitted.long_gaps.width, fitted.form_width)
     return np.where(far, np.maximum(width, fitted.form_width)[:, None], fitted.form_width[:, None])
 
 
 def _not_too_near(fitted: Fitted, half: Doubles, distance: Doubles, by_form: Bools, units: Doubles) -> Doubles:
-    """Halves of bands [C, N], with those of cells nearer to readings than all hidden cells were as wide as need be.
+    """Halves of bands [C, N], widened in cells nearer to readings than all hidden cells were.
 
-    The readings of a sensor that is slower than the table are so many steps apart, and so are hidden ones from the
-    next. Nobody has seen the errors between them, nor how alike readings so near to one another are: a part of what
-    neighbours differ by is noise, which does not shrink with the distance. The form's errors there are taken to be as
-    large as those at hidden cells, and interpolation's to have the noise of its readings.
+    A sensor that is slower than the table has readings many steps apart, and its hidden cells are as far from the next
+    reading. Errors in between were never measured, nor was the similarity of readings so close together: a part of the
+    difference between neighbours is noise, which does not shrink with the distance. The form's errors there are taken
+    to be as large as those at hidden cells. Interpolation's are taken to include the noise of its readings.
     """
     nearer = distance < fitted.nearest[:, None]
     form, line = (each[:, None] * units[:, None] for each in (fitted.near_form, fitted.near_line))
@@ -61,13 +61,13 @@ def _not_too_near(fitted: Fitted, half: Doubles, distance: Doubles, by_form: Boo
 
 
 def _line_widths(fitted: Fitted, holes: Holes) -> Doubles:
-    """Half of the line's band in the scales of `Lines` and the group's units, [C, N]."""
+    """Half of the line's band [C, N], in the scales of `Lines` and the group's units."""
     wider = np.fmax(fitted.line_width, fitted.moving_width)
     return np.where(apart(holes.values, holes.observed), wider[:, None], fitted.line_width[:, None])
 
 
 def _line_half(scale: Doubles, width: Doubles, holes: Holes) -> Doubles:
-    """Half of the line's band, [C, N]; across a meter's reset as much as the range of its readings."""
+    """Half of the line's band [C, N]; across a meter's reset it is the range of the meter's readings."""
     with np.errstate(invalid="ignore"):
         half = scale * width
     values, seen = holes.values, holes.observed
@@ -84,7 +84,7 @@ def _ends(filled: Doubles, half: Doubles, made: Bools, limits: Limits, fitted: F
 
 
 def _with_meters(lower: Doubles, upper: Doubles, values: Doubles, line: Lines, cells: Bools) -> tuple[Doubles, Doubles]:
-    """The bands [C, N], in cells of meters' long gaps by what their readings say of such gaps."""
+    """The bands [C, N]; in long gaps of meters they come from a trial on the meter's readings."""
     lower, upper = lower.copy(), upper.copy()
     for sensor in np.flatnonzero(cells.any(axis=1)):
         mine = cells[sensor]

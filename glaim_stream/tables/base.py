@@ -1,4 +1,4 @@
-"""The base classes of scikit-learn where it is installed, and what takes their place where it is not."""
+"""The base classes of scikit-learn, or replacements where it is not installed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ else:
             """An estimator is used before its fit."""
 
         class Estimator:
-            """Parameters by name, as scikit-learn's estimators have them."""
+            """An estimator with parameters by name, like scikit-learn's."""
 
             def get_params(self, deep: bool = True) -> dict[str, Any]:
                 """Return the parameters by name."""

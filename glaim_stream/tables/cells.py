@@ -1,4 +1,4 @@
-"""Fills the even series of a table, and brings them back into its cells."""
+"""Fills the even series of a table and writes the values back into its cells."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ELSEWHERE = "another row of the same step has the reading"
 
 @dataclass(frozen=True)
 class Doubts:
-    """Readings of a sensor that stand apart from those around them: their number, and the first of them."""
+    """The number of a sensor's doubtful readings, and the first of them."""
 
     count: int
     value: float
@@ -37,14 +37,14 @@ class Doubts:
 class Outcome:
     """A filled table.
 
-    columns: as in Cells.
+    columns: the columns of `Cells`, filled.
     filled: number of cells by method.
     left: number of cells left empty, by reason.
-    missing_rows: steps of groups that have no row.
-    shared_rows: rows whose step has an earlier row of the same group.
-    unordered: rows that stand below a later one of their group.
-    grids, members: of each group, its grid and its rows.
-    uneven: the group that fits the step least; None where all fit.
+    missing_rows: number of the groups' steps without a row.
+    shared_rows: number of rows whose step has an earlier row of the same group.
+    unordered: number of rows below a later row of their group.
+    grids, members: grid and rows of each group.
+    uneven: group that fits the step least; None where all fit.
     """
 
     columns: tuple[FilledColumn, ...]
@@ -57,14 +57,14 @@ class Outcome:
     grids: tuple[Grid, ...]
     members: tuple[Ints, ...]
     sensors: tuple[str, ...] = ()
-    long: bool = False  # a reading a row
-    sensor_holes: dict[str, tuple[int, int]] = field(default_factory=dict)  # holes, and how many are filled
-    doubts: dict[str, Doubts] = field(default_factory=dict)  # by sensor that has some
+    long: bool = False  # each row holds one reading
+    sensor_holes: dict[str, tuple[int, int]] = field(default_factory=dict)  # numbers of all holes and of filled ones
+    doubts: dict[str, Doubts] = field(default_factory=dict)  # only sensors with doubtful readings
     uneven: Uneven | None = None
 
     @property
     def even(self) -> bool:
-        """Whether the steps can have one length: months and years have not."""
+        """Whether all steps can have the same length; months and years do not."""
         return all(grid.step_ms < SHORTEST_MONTH_MS for grid in self.grids)
 
 
@@ -82,17 +82,17 @@ def fill_cells(
     """Fill the holes of a table.
 
     Args:
-        cells: of the table.
-        found: what `series_of` makes of them, where it is known.
-        form: a fitted closed form; None fits one to these readings.
-        train: trains a network beside the closed form; see fill_groups.
-        max_gap: longest gap in steps that is filled; see fill_groups.
-        timezone: zone of the habits of the day.
-        plausibility: whether readings that stand apart from those around them are kept out of the fill.
-        progress: receives the name of a task, the number of its parts that are done, and of all its parts.
+        cells: cells of the table.
+        found: result of `series_of` for these cells, if known.
+        form: fitted closed form; None fits one to these readings.
+        train: function that trains a network beside the closed form; see fill_groups.
+        max_gap: longest filled gap in steps; see fill_groups.
+        timezone: time zone of daily habits.
+        plausibility: keep readings that stand apart from their neighbours out of the fill.
+        progress: called with the name of the task and the numbers of finished and of all parts.
 
     Raises:
-        SettingsError: the table has no readings, its times show no grid, or the model is one of another step.
+        SettingsError: the table has no readings, its times show no grid, or the model has another step.
         ModelError: there are too few rows for a fit.
     """
     found = found or series_of(cells)
@@ -152,7 +152,7 @@ def _column(
         del left[reason]
     for code, seen in by_code(column.group, known):
         at, sensor = step[code][seen], column.sensor[seen]
-        # Of rows that share a step, the one whose reading counts is the one that was judged.
+        # Where rows share a step, only the row whose reading counts was judged.
         judged = (at >= 0) & (series[code][sensor, at] == column.value[seen])
         doubted[seen] = judged & result.groups[code].doubted[sensor, at]
     return FilledColumn(column.place, column.name, value, lower, upper, method, doubted)

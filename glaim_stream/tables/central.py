@@ -1,4 +1,4 @@
-"""The answers of forms for long series: each hole is filled by the window in whose middle it lies."""
+"""Answers of forms for long series: each hole is filled from the window whose middle is nearest."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _WINDOWS_AT_A_TIME = 128
 def answers_of_all(
     forms: Sequence[Form], sensors: Sequence[str], values: Doubles, start_ms: int, wanted: Bools
 ) -> tuple[Doubles, Doubles]:
-    """Return means and deviations [C, N] of several forms in cells that are wanted; NaN elsewhere, and if declined.
+    """Return means and deviations [C, N] of several forms in wanted cells; NaN elsewhere and where a form declines.
 
     Args:
-        forms: of which a later one answers for the sensors that it shares with an earlier one.
+        forms: forms in order; a later one answers for the sensors that it shares with an earlier one.
         sensors: names of the C sensors.
         values: float64 [C, N], sensor units; NaN where missing.
         start_ms: time of the first step.
-        wanted: bool [C, N].
+        wanted: bool [C, N], cells to answer.
     """
     places = {name: place for place, name in enumerate(sensors)}
     mean, deviation = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
@@ -47,17 +47,17 @@ def answers_of_all(
 
 
 def answers(form: Form, values: Doubles, start_ms: int, wanted: Bools) -> tuple[Doubles, Doubles]:
-    """Return means and deviations [C, N] of a form in cells that are wanted; NaN elsewhere, and if declined.
+    """Return means and deviations [C, N] of a form in wanted cells; NaN elsewhere and where it declines.
 
     Args:
-        form: with C sensors.
+        form: form of C sensors.
         values: float64 [C, N], sensor units; NaN where missing.
         start_ms: time of the first step.
-        wanted: bool [C, N], cells whose answers are needed; none of them has a value.
+        wanted: bool [C, N], cells to answer; none of them has a value.
     """
     sensors, steps = values.shape
     length = form.steps
-    ahead = max(0, length - steps)  # a short series ends at the end of a window that is empty before it
+    ahead = max(0, length - steps)  # a short series ends with its window, whose first steps are empty
     if ahead:
         values = np.concatenate([np.full((sensors, ahead), np.nan), values], axis=1)
         wanted = np.concatenate([np.zeros((sensors, ahead), np.bool_), wanted], axis=1)

@@ -1,11 +1,11 @@
-"""Which method fills which hole of a group.
+"""Chooses the method that fills each hole of a group.
 
 A gap of up to `LONGEST_GAP` steps is filled; see `glaim_stream.tables.far_cells` for its cells far from readings. In a
-longer one, the closed form fills the cells about which the other sensors, or readings nearby, tell something: where its
-deviation is well below that of the sensor's readings, and far from them only if a trial of such gaps showed errors well
-below those of the sensor's mean. The others are left null, since a value there would be the sensor's mean in disguise.
-A meter that was not reset in the gap is on the line between its two readings. A stated longest gap replaces the rules
-of longer gaps: gaps of up to it are filled in full, and longer ones are left.
+longer gap the closed form fills only cells that the other sensors, or readings nearby, determine: its deviation there
+must be well below that of the sensor's readings. Far from readings, a trial of such gaps must also have shown errors
+well below those of the sensor's mean. The other cells stay null, since a value there would be the sensor's mean in
+disguise. A meter that was not reset in the gap follows the line between its two readings. A stated longest gap
+replaces the rules of longer gaps: gaps of up to this length are filled in full, and longer ones stay empty.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ Bools = NDArray[np.bool_]
 Doubles = NDArray[np.float64]
 Codes = NDArray[np.uint8]
 
-_MEAN_OF_NINETY = 0.485  # a normal distribution's mean absolute error, in halves of its 90 % band
+_MEAN_OF_NINETY = 0.485  # mean absolute error of a normal distribution, in halves of its 90 % band
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The holes that are filled, by method, all bool [C, N].
 
-    by_form: by the form.
-    by_line: by the line between readings.
-    climbing: those of them in meters, between two readings of the same run, in gaps that follow the rules of long ones.
+    by_form: holes that the form fills.
+    by_line: holes that the line between readings fills.
+    climbing: holes of `by_line` in meters between two readings of the same run, where the rules of long gaps apply.
     """
 
     by_form: Bools
@@ -45,11 +45,11 @@ class Choice:
 
     @property
     def filled(self) -> Bools:
-        """The holes that are filled."""
+        """Holes that are filled."""
         return self.by_form | self.by_line
 
     def methods(self, fitted: Fitted, line: Lines, missing: Bools) -> Codes:
-        """Return the codes of `Method`, uint8 [C, N]; NONE for missing cells that are left null."""
+        """Return the codes of `Method`, uint8 [C, N]; NONE for missing cells that stay null."""
         method = np.where(missing, np.uint8(Method.NONE), np.uint8(Method.OBSERVED))
         method = np.where(self.by_line, line.method, method)
         by_form = np.where(fitted.by_form, fitted.methods, fitted.form_methods)[:, None]
@@ -60,12 +60,12 @@ def choose(fitted: Fitted, name: str, holes: Holes, line: Lines, mean: Doubles, 
     """Choose the method of each hole.
 
     Args:
-        fitted: what is known of the sensors.
-        name: of the group.
-        holes: of the group.
-        line: its lines.
-        mean: float64 [C, N], the form's answers; NaN where it has none.
-        deviation: float64 [C, N], theirs.
+        fitted: fit of the sensors.
+        name: name of the group.
+        holes: holes of the group.
+        line: lines of the group.
+        mean: float64 [C, N], answers of the form; NaN where it has none.
+        deviation: float64 [C, N], deviations of the answers.
     """
     missing, short = holes.missing, holes.short
     known: Bools = np.isfinite(mean)
@@ -84,23 +84,23 @@ def choose(fitted: Fitted, name: str, holes: Holes, line: Lines, mean: Doubles, 
 
 
 def _between_meter_readings(fitted: Fitted, line: Lines) -> Bools:
-    """Cells [C, N] of meters between two readings of which the later one is not smaller.
+    """Cells [C, N] of meters between two readings, the later one not smaller.
 
-    A form knows nothing of the total far from both readings: its answers fall, and jump where the gap ends.
+    Far from both readings a form does not know the total: its answers fall, and jump at the end of the gap.
     """
     return np.asarray(are(fitted.kinds, Kind.METER)[:, None] & (line.method == Method.INTERPOLATION))
 
 
 def _better_by_line(fitted: Fitted, values: Doubles, lone: Bools, deviation: Doubles, told: Bools) -> Bools:
-    """Cells [C, N] of gaps that are filled, among those without readings nearby, that the line fills better."""
+    """Cells [C, N] of filled gaps, without readings nearby, that the line fills better."""
     tried = fitted.long_gaps
     width = np.fmax(fitted.form_width, tried.width)
-    width = np.where(np.isinf(tried.error), np.inf, width)  # of a trial with too few readings
+    width = np.where(np.isinf(tried.error), np.inf, width)  # the trial had too few readings
     return better_by_line(values, lone, deviation * width[:, None] * _MEAN_OF_NINETY, told & ~tried.hopeless[:, None])
 
 
 def _gaps_with(cells: Bools, observed: Bools) -> Bools:
-    """Cells [C, N] of the gaps that have some of these cells."""
+    """Cells [C, N] of the gaps that contain any of these cells."""
     out = np.zeros_like(cells)
     for sensor in np.flatnonzero(cells.any(axis=1)):
         for first, end in zip(*runs(~observed[sensor]), strict=True):

@@ -13,21 +13,21 @@ from glaim_stream.tables.groups import Group
 
 Doubles = NDArray[np.float64]
 
-# Of an offline fill, past and future are known, so short windows do: at 800 to 3,000 rows, windows of 16 to 32 steps
+# An offline fill knows past and future, so short windows suffice: at 800 to 3,000 rows, windows of 16 to 32 steps
 # have half the error of 48, whose covariance has more numbers than so few rows determine. At 10,000 rows of 12 sensors,
 # 32, 48 and 96 have the same error within 2 %, and 32 take an eighth of the time of 96.
 _LONGEST_WINDOW = 32  # steps
 _SHORTEST_WINDOW = 8
-_USUAL_WINDOW = 12  # at least, as far as the rows suffice
+_USUAL_WINDOW = 12  # least steps, if there are enough rows
 _ROWS_A_STEP = 40
-_MOST_WINDOW_CELLS = 400  # C * T of windows of many sensors, as long as they have the usual steps
-_WINDOWS = 4  # of rows: with fewer, the fit has no validation
-_LEAST_READINGS = 16  # of a sensor of the form
-_MOST_CELLS = 20_000_000  # of the series that a form is fitted to: 160 MB
+_MOST_WINDOW_CELLS = 400  # most C * T of windows longer than usual
+_WINDOWS = 4  # windows that the rows must fill: with fewer, the fit has no validation
+_LEAST_READINGS = 16  # readings of each sensor in the form
+_MOST_CELLS = 20_000_000  # cells of the series that a form is fitted to: 160 MB
 
 
 def window_length(groups: Sequence[Group], sensors: int) -> int:
-    """Return the steps of a window for series of groups; 0 where they are too short."""
+    """Return the number of steps of a window for these groups; 0 if their series are too short."""
     rows = [len(each.times_ms) for each in groups]
     longest = min(_LONGEST_WINDOW, max(_USUAL_WINDOW, _MOST_WINDOW_CELLS // max(sensors, 1)))
     length = min(max(_USUAL_WINDOW, sum(rows) // _ROWS_A_STEP), longest, max(rows, default=0) // _WINDOWS)
@@ -47,18 +47,18 @@ def fit_form(
 ) -> tuple[ClosedForm, Report]:
     """Fit a closed form to the readings of sensors.
 
-    Sensors that are constant, or have hardly a reading, are no part of it.
+    The form leaves out sensors that are constant or have hardly any readings.
 
     Args:
-        groups: on even grids of the same step.
-        series: of each group, float64 [C, N]; NaN where no reading counts.
+        groups: groups on even grids with the same step.
+        series: readings of each group, float64 [C, N]; NaN where no reading counts.
         sensors: names of the C sensors.
-        step_ms: of the groups; None where none has two steps.
-        timezone: zone of the habits of the day.
+        step_ms: step of the groups; None where none has two steps.
+        timezone: time zone of daily habits.
 
     Raises:
-        ModelError: there are too few rows or readings, or they are too far apart for the arithmetic, which the message
-            states.
+        ModelError: there are too few rows or readings, or they are too far apart for the arithmetic; the message says
+            which.
     """
     length = window_length(groups, len(sensors))
     if not length or step_ms is None:
@@ -90,7 +90,7 @@ def _on_one_axis(groups: Sequence[Group], series: Sequence[Doubles], step_ms: in
     """Series of all groups as one array [g, C, N], and the time of its first step.
 
     Groups of different years are moved by whole days, or years for slow data, so that the array has few empty steps.
-    Of very many groups, every second, third, ... one is taken.
+    If there are very many groups, only every second, third, ... one is used.
     """
     longest = max(each.shape[1] for each in series)
     starts = np.array([int(each.times_ms[0]) for each in groups if len(each.times_ms)])
@@ -113,7 +113,7 @@ def _on_one_axis(groups: Sequence[Group], series: Sequence[Doubles], step_ms: in
 
 
 def spread_of(series: Sequence[Doubles], sensors: int) -> Doubles:
-    """Deviation of each sensor's readings around their mean [C]; 0 where they are constant, or absent."""
+    """Deviation of each sensor's readings around their mean [C]; 0 where they are constant or absent."""
     out = np.zeros(sensors)
     for place in range(sensors):
         seen = [values[place][~np.isnan(values[place])] for values in series]

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 Doubles = NDArray[np.float64]
 
 MOST_TOGETHER = 40  # sensors that share a form
-_CLUSTER = 40  # sensors of a cluster, at most; a fit takes about as long for 16 as for 40
-_MOST_STEPS = 20_000  # newest ones of a group, from which correlations are taken
+_CLUSTER = 40  # most sensors of a cluster; a fit takes about as long for 16 as for 40
+_MOST_STEPS = 20_000  # newest steps of a group that correlations are computed from
 
 
 def clusters_of(series: Sequence[Doubles]) -> list[list[int]]:
-    """Divide sensors into clusters of about equal size, each around the sensor that is most correlated with the rest.
+    """Divide sensors into clusters of about equal size, each around the sensor most correlated with the rest.
 
     Args:
-        series: of each group float64 [C, N]; NaN where missing.
+        series: readings of each group, float64 [C, N]; NaN where missing.
     """
     count = len(series[0])
     if count <= MOST_TOGETHER:
@@ -36,7 +36,7 @@ def clusters_of(series: Sequence[Doubles]) -> list[list[int]]:
 
 
 def _correlations(series: Sequence[Doubles]) -> Doubles:
-    """Absolute correlations [C, C] of standardised readings, over the steps at which both sensors have one."""
+    """Absolute correlations [C, C] of standardised readings, over steps with readings of both sensors."""
     count = len(series[0])
     products, pairs = np.zeros((count, count)), np.zeros((count, count))
     for values in series:

@@ -1,4 +1,4 @@
-"""What is written into a column of a table, and beside it."""
+"""The filled cells of a column, the columns beside it, and new rows."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ BESIDE = ("method", "lower", "upper")
 
 @dataclass(frozen=True)
 class FilledColumn:
-    """A column of readings with its holes filled; arrays have a cell for each row of the table.
+    """A column of readings with its holes filled; arrays have one cell per row of the table.
 
-    place: of the column in the table.
-    value: float64, NaN where nothing is filled in; a cell with a number here is replaced.
-    lower, upper: float64, bounds of the filled values.
-    method: uint8, glaim_stream.core.vocabulary.Method; NONE in cells that are no reading and remain so.
-    doubted: bool, readings that stand apart from those around them; they are kept, and used for nothing.
+    place: index of the column in the table.
+    value: float64, filled values; NaN where the cell of the table stays as it is.
+    lower, upper: float64, bounds of filled values.
+    method: uint8, codes of glaim_stream.core.vocabulary.Method; NONE in cells that hold no reading and stay so.
+    doubted: bool, doubtful readings, which are kept and not used.
     """
 
     place: int
@@ -34,7 +34,7 @@ class FilledColumn:
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """Rows whose cell is filled."""
+        """Rows with a filled cell."""
         return np.flatnonzero(np.isfinite(self.value))
 
     def methods(self) -> list[str]:
@@ -45,12 +45,12 @@ class FilledColumn:
 
 @dataclass(frozen=True)
 class NewRows:
-    """Rows to insert: each below a row of the table, with its time, and the filled values in the order of the columns.
+    """Rows to insert into a table, with filled values in the order of its columns.
 
-    below: int64 [k], rows of the table, ascending; several new rows may follow the same one.
-    time_ms: int64 [k].
-    values: float64 [columns, k].
-    half: float64 [columns, k], half of their bands; NaN where that is unknown.
+    below: int64 [k], row of the table above each new row, ascending; several new rows may follow the same one.
+    time_ms: int64 [k], times of the new rows.
+    values: float64 [columns, k], filled values.
+    half: float64 [columns, k], half of the values' bands; NaN where unknown.
     """
 
     below: NDArray[np.int64]
@@ -60,7 +60,7 @@ class NewRows:
 
 
 def beside(name: str, taken: Sequence[str]) -> list[str]:
-    """Names of the columns of method and bounds beside a sensor's, different from those that the table has."""
+    """Names of the columns of method and bounds beside a sensor's column, different from all names in the table."""
     names = []
     for each in BESIDE:
         new = f"{name}_{each}"

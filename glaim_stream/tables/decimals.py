@@ -1,4 +1,4 @@
-"""How a column of a text file writes its numbers: decimal sign, thousands separator, decimals, exponents."""
+"""The number format of a text column: decimal sign, thousands separator, decimals, exponents."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _MOST_DECIMALS = 17
-_SHARE = 0.95  # of the cells have so many decimals or fewer; the others are rounding errors of a program
-_EXACT = 15  # significant digits that a double holds; a cell of more shows rounding errors
+_SHARE = 0.95  # share of the cells without more decimals; the others are rounding errors of a program
+_EXACT = 15  # significant digits of a double; a cell with more shows rounding errors
 _EXPONENT = re.compile(r"[+-]?\d+(?:\D(?P<decimals>\d*))?(?P<letter>[eE])(?P<sign>[+-]?)(?P<digits>\d+)")
 
 
 @dataclass(frozen=True)
 class Style:
-    """The way to write a number.
+    """A format for numbers.
 
-    exponent: `E+02` is an E, a sign always, two digits; None: no exponents.
-    width: of all numbers, filled with zeros on the left; 0: as many digits as are needed.
-    suffix: the unit behind every number, with the blank before it.
-    most: decimals of the finest cell, which a number may have where fewer would be too coarse.
-    zero: how the column writes zero; empty: like any other number.
+    exponent: pattern such as `E+02`: an E, always a sign, two digits; None: no exponents.
+    width: digits of all numbers, padded with zeros on the left; 0: as many as needed.
+    suffix: unit after every number, with the blank before it.
+    most: decimals of the finest cell; a number may have as many where fewer would be too coarse.
+    zero: text of zero; empty: like any other number.
     """
 
     decimal: str = "."
@@ -35,17 +35,17 @@ class Style:
     zero: str = ""
 
     def text(self, value: float, within: float = math.inf) -> str:
-        """Write a number; never as minus zero.
+        """Format a number; never as minus zero.
 
         Args:
-            value: of the number.
-            within: how far the text may be from it. It has more decimals than usual where it would be further away,
-                but never more than the finest cell of the column.
+            value: number to format.
+            within: largest difference between text and number. If the usual decimals miss it, the text has more, but
+                never more than the finest cell of the column.
         """
         return self._number(value, self._enough(value, within)) + self.suffix
 
     def band(self, value: float, lower: float, upper: float, within: float) -> tuple[str, str]:
-        """Write the ends of a number's band: as near to them, and such that the number's text lies between."""
+        """Format the ends of a number's band to the same precision; the number's text lies between them."""
         decimals = self._enough(value, within)
         shown = self._rounded(value, decimals)
         decimals = max(decimals, self._enough(lower, within), self._enough(upper, within))
@@ -54,7 +54,7 @@ class Style:
         return low, high
 
     def _enough(self, value: float, within: float) -> int:
-        """The number of decimals with which the text of a value is that near to it, if a cell has so many."""
+        """The number of decimals that brings the text within the limit, if a cell has so many."""
         fitting = (
             decimals
             for decimals in range(self.decimals, self.most)
@@ -82,7 +82,7 @@ class Style:
 def style_of(cells: Iterable[str], *, decimal: str = ".", thousands: str = "", suffix: str = "") -> Style:
     """The style of a column's observed cells.
 
-    Cells that are zero have no say in the number of decimals if there are others: a sensor that mostly rests may write
+    Zeros do not count towards the number of decimals if there are other cells: a sensor that mostly rests may write
     `0` then, and `0.3204` when it moves.
     """
     decimals, zeros, zero_texts = Counter[int](), Counter[int](), Counter[str]()

@@ -1,4 +1,4 @@
-"""Errors of tables. They are errors of Python's own kinds too, which scikit-learn's users expect."""
+"""Errors of tables. They also derive from Python's own errors, as users of scikit-learn expect."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ class TableError(SettingsError, ValueError):
 
 
 class TableTypeError(SettingsError, TypeError):
-    """A table, or one of its columns, is of a type that cannot be filled."""
+    """A table, or one of its columns, has a type that cannot be filled."""

@@ -1,9 +1,9 @@
-"""Which method fills cells of filled gaps that lie so far from the readings that the form's windows may have none.
+"""Chooses the method for cells of filled gaps so far from readings that the form's windows may hold none.
 
 The choice between form and line is made on hidden cells, most of which have readings nearby. Where a window has no
-reading of the sensor, the form goes to the sensor's usual level, however slowly the sensor moves: in simulated tables
-whose last 45 readings of a slow sensor were missing, it had 5 times the error of the last value. So what the form's
-deviation promises is compared with the errors of the line across stretches of readings that are as long as the gap.
+reading of the sensor, the form returns to the sensor's usual level, however slowly the sensor moves: in simulated
+tables whose last 45 readings of a slow sensor were missing, it had 5 times the error of the last value. So the error
+that the form's deviation implies is compared with the errors of the line across stretches as long as the gap.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from glaim_stream.tables.lines import runs
 Bools = NDArray[np.bool_]
 Doubles = NDArray[np.float64]
 
-_MOST_PLACES = 16  # in a gap, at which the line is tried
+_MOST_PLACES = 16  # places of a gap at which the line is tried
 _LEAST_ERRORS = 20
-_APART = 3  # the series is at least as many times as long as the gap, for a trial of the line
+_APART = 3  # gap lengths that a series needs for a trial of the line
 
 
 def better_by_line(values: Doubles, far: Bools, expected: Doubles, told: Bools) -> Bools:
-    """Choose the far cells [C, N] of gaps in which the line is expected to have the smaller mean error.
+    """Choose the far cells [C, N] of gaps where the line has the smaller expected mean error.
 
     Args:
         values: float64 [C, N], readings in sensor units; NaN where missing.
         far: bool [C, N], missing cells too far from readings of their sensor.
-        expected: float64 [C, N], absolute errors that the form expects there.
-        told: bool [C, N], cells that the form keeps where there are too few readings to try the line.
+        expected: float64 [C, N], absolute errors that the form expects in far cells.
+        told: bool [C, N], cells that stay with the form if there are too few readings to try the line.
     """
     out = np.zeros(far.shape, np.bool_)
     for sensor in np.flatnonzero(far.any(axis=1)):
@@ -50,12 +50,12 @@ def better_by_line(values: Doubles, far: Bools, expected: Doubles, told: Bools) 
 
 
 def _error(row: Doubles, length: int, between: bool, nearest: int) -> float:
-    """Mean absolute error of lines across stretches of a row [N], at places like the far ones of a gap; NaN if unknown.
+    """Mean absolute error of lines across stretches of a row [N], at places like a gap's far ones; NaN if unknown.
 
     Args:
-        row: float64 [N]; NaN where missing.
-        length: of the gap, in steps.
-        between: whether there is a reading on both sides.
+        row: float64 [N], readings; NaN where missing.
+        length: length of the gap in steps.
+        between: True if the gap has readings on both sides.
         nearest: steps from the reading before the gap to the first far cell.
     """
     if len(row) < _APART * length:
@@ -67,7 +67,7 @@ def _error(row: Doubles, length: int, between: bool, nearest: int) -> float:
 
 
 def _errors(row: Doubles, across: int, place: int) -> Doubles:
-    """Absolute errors so many steps from the reading before, of lines across so many; 0: of the last value."""
+    """Absolute errors, `place` steps after a reading, of lines across `across` steps; 0: of the last value."""
     if not across:
         errors = np.abs(row[place:] - row[:-place])
     else:

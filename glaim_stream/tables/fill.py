@@ -1,7 +1,7 @@
 """Fills the holes of long series offline: past and future of a hole are both known.
 
-A hole is filled by the closed form, or by interpolation where that has the smaller error at cells of the sensor that
-were hidden on purpose. See `glaim_stream.tables.fit` for the choice.
+The closed form fills a hole, or interpolation if its error at hidden cells of the sensor is smaller. See
+`glaim_stream.tables.fit` for the choice.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ def fill_groups(
     """Fill the holes of groups that share their sensors.
 
     Args:
-        groups: on even grids of the same step.
+        groups: groups on even grids with the same step.
         sensors: names of the C sensors, in the order of the groups' values.
-        form: a fitted closed form, whose sensors are matched by name; None fits one to these series.
-        train: trains a network that fills if it is better than the closed form; see `Trainer`.
-        max_gap: longest gap in steps that is filled. By default gaps of up to 48 steps are filled, and in longer ones
-            the cells about which the other sensors say something.
-        timezone: zone of the habits of the day.
-        plausibility: whether readings that stand apart from those around them are kept out of the fill.
-        progress: called with the name of the task, the number of its parts that are done, and of all its parts.
+        form: fitted closed form, whose sensors are matched by name; None fits one to these series.
+        train: function that trains a network, which fills if it is better than the closed form; see `Trainer`.
+        max_gap: longest filled gap in steps. By default gaps of up to 48 steps are filled, and in longer ones the cells
+            that the other sensors determine.
+        timezone: time zone of daily habits.
+        plausibility: keep readings that stand apart from their neighbours out of the fill.
+        progress: called with the name of the task and the numbers of finished and of all parts.
 
     Raises:
         SettingsError: the groups have different sensors or steps, or `max_gap` is less than 1.

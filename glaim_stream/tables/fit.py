@@ -1,9 +1,9 @@
-"""What is found out about series before they are filled: a closed form, limits, and the better method by sensor.
+"""Fits series before they are filled: a closed form, limits, and the better method for each sensor.
 
 Some readings are hidden on purpose, and the form is fitted without them. Their errors decide for each sensor between
 form and interpolation, and are the errors to expect. The fill itself uses all readings.
 
-Sensors that are constant, or have hardly a reading, are no part of the form; interpolation fills their holes.
+The form leaves out sensors that are constant or have hardly any readings; interpolation fills their holes.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 
-_LEAST_HIDDEN = 20  # cells from which errors give a band
-_NINETY = 1.6449  # deviations to each side that a normal distribution's 90 % band has
-_LEAST_OF_GROUP = 10  # cells from which a group in another unit chooses for itself
-_FEW = 0.01  # of the hidden cells: nearer to a reading than all others, they tell nothing
+_LEAST_HIDDEN = 20  # hidden cells whose errors give a band
+_NINETY = 1.6449  # half of a normal distribution's 90 % band, in deviations
+_LEAST_OF_GROUP = 10  # hidden cells with which a group in another unit chooses for itself
+_FEW = 0.01  # share of the hidden cells nearer than `Fitted.nearest`: so few tell nothing
 _DRAWN = (Kind.STATE, Kind.ANGLE, Kind.CARRIED)  # the form has the values of `lines`
 _WIDTHS = (0.25, 4.0)  # factors of the form's own band
 
@@ -48,18 +48,18 @@ def fit(
     timezone: str = "UTC",
     progress: Progress | None = None,
 ) -> Fitted:
-    """Find out what a fill needs to know.
+    """Fit forms and limits to series, and choose methods.
 
     Args:
-        groups: on even grids of the same step.
+        groups: groups on even grids with the same step.
         sensors: names of the C sensors, in the order of the groups' values.
-        form: fitted before, whose sensors are matched by name; None fits one.
-        train: trains a network beside the closed form, on the readings that are not hidden to compare the methods.
-        timezone: zone of the habits of the day.
-        progress: called with the name of the task, the number of its parts that are done, and of all its parts.
+        form: fitted closed form, whose sensors are matched by name; None fits one.
+        train: function that trains a network beside the closed form, on the readings that are not hidden.
+        timezone: time zone of daily habits.
+        progress: called with the name of the task and the numbers of finished and of all parts.
 
     Raises:
-        SettingsError: the groups do not fit one another, or the form.
+        SettingsError: the groups do not match each other or the form.
     """
     step_ms = _step_of(groups, sensors)
     if form is not None:
@@ -127,7 +127,7 @@ def _fit_forms(
     timezone: str,
     progress: Progress | None,
 ) -> tuple[list[Form], Report | None, str]:
-    """Fit a closed form to each cluster of sensors; return the last one's report, and why one could not be fitted."""
+    """Fit a closed form to each cluster of sensors; also return the last report, and the reason of a failed fit."""
     forms: list[Form] = []
     report, refused = None, ""
     for number, places in enumerate(clusters):
@@ -148,7 +148,7 @@ def _fit_forms(
 def _trained(
     train: Trainer, groups: Sequence[Group], known: Sequence[Doubles], forms: Sequence[Form], sensors: Sequence[str]
 ) -> Form | None:
-    """Train on the sensors of closed forms that are numbers; a value between two states or directions means nothing."""
+    """Train on plain numbers among the forms' sensors; a value between two states or directions means nothing."""
     kinds = {name: kind for form in forms for name, kind in zip(form.sensors, form.kinds, strict=True)}
     places = [place for place, name in enumerate(sensors) if kinds.get(name) in (Kind.NUMBER, Kind.CARRIED)]
     if not places:
@@ -186,7 +186,7 @@ def _require_fitting(form: ClosedForm, sensors: Sequence[str], step_ms: int | No
 
 
 def _line_widths(series: Sequence[Doubles], units: Sequence[Doubles], sensors: int) -> Doubles:
-    """Bands of interpolation in units [C] of the groups, from readings between two others; NaN where there is none."""
+    """Bands of interpolation [C] in units of the groups, from readings between two others; NaN without any."""
     out = np.full(sensors, np.nan)
     for place in range(sensors):
         rows = _readings(series, units, place)
@@ -197,16 +197,16 @@ def _line_widths(series: Sequence[Doubles], units: Sequence[Doubles], sensors: i
 
 
 def _readings(series: Sequence[Doubles], units: Sequence[Doubles], place: int | np.signedinteger) -> list[Doubles]:
-    """The readings of a sensor in each group, in the group's unit."""
+    """Readings of a sensor in each group, in the group's unit."""
     return [values[place][~np.isnan(values[place])] / unit[place] for values, unit in zip(series, units, strict=True)]
 
 
 def _noise(series: Sequence[Doubles], units: Sequence[Doubles], kinds: Sequence[Kind | None]) -> Doubles:
-    """Half of a 90 % band around lines between readings that are as near to one another as one likes [C].
+    """Half of a 90 % band around lines between arbitrarily close readings [C], in units of the groups.
 
-    A sensor's own moves between readings of half the distance have half the square; its noise has as much. So errors of
-    lines between every second and between every fourth reading tell them apart. In units [C] of the groups; 0 where
-    there are too few readings, and for states, directions and meters.
+    At half the distance, a sensor's own moves have half the mean square and its noise has the same one. So errors of
+    lines between every second and every fourth reading tell moves from noise. The result is 0 where there are too few
+    readings, and for states, directions and meters.
     """
     out = np.zeros(len(kinds))
     for place in np.flatnonzero(~are(kinds, Kind.STATE, Kind.ANGLE, Kind.METER)):
@@ -261,7 +261,7 @@ def _chosen(
     scale: Doubles,
     distance: Doubles,
 ) -> Fitted:
-    """Choose methods and widths of bands by the errors at hidden cells, all [n]; units are those of their groups."""
+    """Choose methods and widths of bands by the errors at hidden cells, all [n]; `unit` is that of a cell's group."""
     count = len(fitted.sensors)
     by_form, form_width = fitted.by_form.copy(), fitted.form_width.copy()
     line_width, moving_width = fitted.line_width.copy(), fitted.moving_width.copy()
@@ -283,7 +283,7 @@ def _chosen(
             if usable_line.any():
                 ratios = line_error[usable_line] / unit[usable_line] / scale[usable_line]
                 moving_width[sensor] = np.quantile(ratios, 0.9)
-                # A valve that rarely moves is not certain to be where it was.
+                # A valve that rarely moves may still have moved.
                 line_width[sensor] = moving_width[sensor] or np.sqrt(np.mean(ratios**2))
             usable_form = mine & (deviation > 0)
             if usable_form.sum() >= _LEAST_HIDDEN:
@@ -306,18 +306,18 @@ def _chosen(
 def _by_group(
     fitted: Fitted, names: Sequence[str], place: Ints, number: Ints, form_error: Doubles, line_error: Doubles
 ) -> Fitted:
-    """Choose anew for sensors whose groups are in different units, by the errors at hidden cells, all [n].
+    """Choose again for sensors whose groups have different units, by the errors at hidden cells, all [n].
 
-    The form is fitted to all groups together, and is wrong by its own measure in a small group with another unit: there
-    the line fills, and the others still choose among themselves. Groups with few hidden cells do as the others.
+    The form is fitted to all groups together, so its errors are large in a small group with another unit. There the
+    line fills, and the other groups still choose among themselves. Groups with few hidden cells follow the others.
 
     Args:
-        fitted: by all cells together.
-        names: of the groups.
-        place: of the cells' sensors.
-        number: of the cells' groups.
-        form_error: of the cells, sensor units.
-        line_error: likewise.
+        fitted: choice by all cells together.
+        names: names of the groups.
+        place: index of each cell's sensor.
+        number: index of each cell's group.
+        form_error: error of the form in each cell, sensor units.
+        line_error: error of the line in each cell, sensor units.
     """
     by_form, by_line = fitted.by_form.copy(), set()
     able = ~are(fitted.kinds, None, *_DRAWN)

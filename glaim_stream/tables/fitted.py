@@ -1,4 +1,4 @@
-"""What is known of C sensors before their holes are filled."""
+"""The fit of C sensors, from which their holes are filled."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a fill needs to know of C sensors.
+    """The fit of C sensors.
 
-    step_ms: of the series; None where no group has two steps.
-    forms: of clusters of sensors; one, as a rule. A later one fills the sensors that it shares with an earlier one.
+    step_ms: step of the series; None where no group has two steps.
+    forms: forms of clusters of sensors, usually one. A later form fills the sensors that it shares with an earlier one.
     trained: bool [C], sensors that a network fills.
-    report: of the fit of a single form.
-    refused: why there is no form; empty if there is one.
+    report: report on the fit of a single form.
+    refused: reason why there is no form; empty if there is one.
     by_form: bool [C], sensors that the form fills.
-    by_line: names of groups and sensors of `by_form` that it does not fill there, as they have another unit.
-    limits: that filled values respect.
+    by_line: names of groups and sensors of `by_form` that the line fills there, because they have another unit.
+    limits: limits that filled values respect.
     spread: float64 [C], deviation of each sensor's readings around their mean.
     form_width: float64 [C], half of the 90 % band in deviations of the form.
-    nearest: float64 [C], steps to a reading of the sensor from which on hidden cells had theirs; 0 without one.
-    near_form: float64 [C], half of the form's 90 % band nearer to readings than that, at least, in the group's units.
-    near_line: float64 [C], what does not shrink of half of interpolation's band there, in the group's units.
+    nearest: float64 [C], least distance of hidden cells from a reading of the sensor in steps; 0 if none was hidden.
+    near_form: float64 [C], half of the form's least 90 % band in cells nearer than `nearest`, in the group's units.
+    near_line: float64 [C], constant part of half of interpolation's band in such cells, in the group's units.
     line_width: float64 [C], half of the 90 % band of interpolation, in the scales of `Lines` and the group's units.
-    moving_width: float64 [C], the same between two different readings, if that is wider.
-    common_units: float64 [C], NaN where groups move alike and their units are 1; see `glaim_stream.tables.units`.
+    moving_width: float64 [C], half of that band between two different readings, if that is wider.
+    common_units: float64 [C], NaN if the groups' units are 1 since they move alike; see `glaim_stream.tables.units`.
     form_error, line_errors: float64 [C], mean absolute errors at hidden cells; NaN without one.
     cells: int64 [C], number of hidden cells.
-    long_gaps: what a trial of gaps of more than `LONGEST_GAP` steps showed.
+    long_gaps: trial of gaps of more than `LONGEST_GAP` steps.
     """
 
     sensors: tuple[str, ...]
@@ -69,20 +69,20 @@ class Fitted:
 
     @property
     def expected_error(self) -> dict[str, float]:
-        """Mean absolute error of the chosen method by sensor; sensors without a hidden cell are left out."""
+        """Mean absolute error of the chosen method by sensor, for sensors with hidden cells."""
         chosen = np.where(self.by_form, self.form_error, self.line_errors)
         return {name: float(error) for name, error in zip(self.sensors, chosen, strict=True) if np.isfinite(error)}
 
     @property
     def line_error(self) -> dict[str, float]:
-        """That of interpolation."""
+        """Mean absolute error of interpolation by sensor, for sensors with hidden cells."""
         return {
             name: float(error) for name, error in zip(self.sensors, self.line_errors, strict=True) if np.isfinite(error)
         }
 
     @property
     def long_gap_error(self) -> dict[str, tuple[float, float]]:
-        """Mean absolute errors of the forms and of the sensor's mean in long gaps, by sensor that is filled there."""
+        """Mean absolute errors of forms and of the sensor's mean in long gaps, for sensors that are filled there."""
         tried = np.isfinite(self.long_gaps.error) & ~self.long_gaps.hopeless
         return {
             self.sensors[place]: (float(self.long_gaps.error[place]), float(self.long_gaps.usual[place]))
@@ -96,12 +96,12 @@ class Fitted:
 
     @property
     def chosen(self) -> dict[str, str]:
-        """Name of the method that fills each sensor's holes, as a rule."""
+        """Name of each sensor's usual method."""
         return {name: METHODS[code] for name, code in zip(self.sensors, self.methods.tolist(), strict=True)}
 
     @property
     def methods(self) -> NDArray[np.uint8]:
-        """Code of the method that fills each sensor's holes, as a rule, uint8 [C]."""
+        """Code of each sensor's usual method, uint8 [C]."""
         line = np.where(are(self.kinds, Kind.STATE), np.uint8(Method.LAST_VALUE), np.uint8(Method.INTERPOLATION))
         return np.where(self.by_form, self.form_methods, line)
 
@@ -112,7 +112,7 @@ class Fitted:
 
     @cached_property
     def kinds(self) -> tuple[Kind | None, ...]:
-        """Kinds of the C sensors; None for those of no form."""
+        """Kinds of the C sensors; None for sensors without a form."""
         return kinds_of(self.forms, self.sensors)
 
     def by_form_in(self, group: str) -> Bools:
@@ -120,21 +120,21 @@ class Fitted:
         return self.by_form & np.array([(group, sensor) not in self.by_line for sensor in self.sensors], np.bool_)
 
     def silent_windows(self, distance: Doubles) -> Bools:
-        """Cells so many steps from readings [C, N] that a form's window may have none of them: more than half of it."""
+        """Cells [C, N] more than half a window from readings, so that a form's window may hold none of them."""
         return np.asarray(distance > max((form.steps for form in self.forms), default=0) // 2)
 
     def answers(self, values: Doubles, start_ms: int, wanted: Bools) -> tuple[Doubles, Doubles]:
-        """Return means and deviations of the forms [C, N] in cells that are wanted; NaN elsewhere, and if declined.
+        """Return means and deviations [C, N] of the forms in wanted cells; NaN elsewhere and where a form declines.
 
         Args:
             values: float64 [C, N], sensor units; NaN where missing.
             start_ms: time of the first step.
-            wanted: bool [C, N].
+            wanted: bool [C, N], cells to answer.
         """
         return answers_of_all(self.forms, self.sensors, values, start_ms, wanted)
 
 
 def kinds_of(forms: Sequence[Form], sensors: Sequence[str]) -> tuple[Kind | None, ...]:
-    """Kinds of sensors; None for those of no form."""
+    """Kinds of sensors; None for sensors without a form."""
     known = {name: kind for form in forms for name, kind in zip(form.sensors, form.kinds, strict=True)}
     return tuple(known.get(name) for name in sensors)

@@ -1,4 +1,4 @@
-"""What a fill needs of a table, whichever library it belongs to."""
+"""The interface of a fill to tables of any library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Times:
-    """Times of rows, int64 [rows] epoch ms with NO_TIME where there is none, and the name of their zone if stated."""
+    """Times of rows, int64 [rows] in epoch ms or NO_TIME, and the name of their zone if stated."""
 
     ms: Ints
     zone: str | None = None
@@ -30,7 +30,7 @@ class Number:
     """A column of numbers.
 
     values: float64 [rows], NaN where missing.
-    whole: whether its type holds whole numbers alone.
+    whole: True if the column's type holds only whole numbers.
     """
 
     values: Doubles
@@ -39,7 +39,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Fill:
-    """Values [rows] for the cells of a column that `made` [rows] marks."""
+    """Values [rows] for the cells of a column marked by `made` [rows]."""
 
     made: Bools
     values: Doubles
@@ -50,29 +50,29 @@ class Frame(Protocol):
 
     @property
     def names(self) -> Sequence[Any]:
-        """Names of its columns, in their order."""
+        """Names of the columns, in order."""
 
     @property
     def rows(self) -> int:
-        """Number of its rows."""
+        """Number of rows."""
 
     def number(self, name: Any) -> Number | None:
-        """Return a column of numbers; None for one of another type. Booleans are no numbers."""
+        """Return a column of numbers; None if it has another type. Booleans are not numbers."""
 
     def times(self, name: Any) -> Times | None:
-        """Return a column of times; None for one of another type."""
+        """Return a column of times; None if it has another type."""
 
     def texts(self, name: Any) -> list[Any] | None:
-        """Return the cells of a column of text, None where missing; None for one of another type."""
+        """Return the cells of a column of text, None where missing; None if it has another type."""
 
     def labels(self, name: Any) -> Sequence[Any]:
-        """Return the cells of any column, or of a level of the index."""
+        """Return the cells of any column or level of the index."""
 
     def index_times(self) -> Times | None:
-        """Return the times in the index, if there are any."""
+        """Return the times in the index; None if it has none."""
 
     def index_groups(self) -> list[Any]:
-        """Return the names for `labels` of the levels of the index beside its times."""
+        """Return the names of the index levels other than its times, for `labels`."""
 
     def filled(self, fills: Mapping[Any, Fill]) -> Any:
         """Return a table of the same kind with some cells filled; the original is unchanged."""
@@ -94,7 +94,7 @@ def frame_of(table: Any) -> Frame:
     """Return the frame of a table of pandas, polars, pyarrow or numpy.
 
     Raises:
-        TableTypeError: it is something else.
+        TableTypeError: the table is something else.
     """
     library = ""
     for base in type(table).__mro__:
@@ -124,7 +124,7 @@ def frame_of(table: Any) -> Frame:
 
 
 def unknown(table: Any) -> TableTypeError:
-    """The error for a table that is none."""
+    """The error for an object that is not a table."""
     kind = f"{type(table).__module__}.{type(table).__qualname__}".removeprefix("builtins.")
     return TableTypeError(f"expected a table of pandas, polars, pyarrow or numpy, found {kind}")
 
@@ -133,7 +133,7 @@ def cast(values: Doubles, dtype: Any, name: Any) -> NDArray[Any]:
     """Convert filled values to the type of their column; whole numbers are rounded.
 
     Raises:
-        TableTypeError: the type cannot hold them.
+        TableTypeError: the type cannot hold the values.
     """
     dtype = np.dtype(dtype)
     if dtype.kind == "f":
@@ -150,10 +150,10 @@ def cast(values: Doubles, dtype: Any, name: Any) -> NDArray[Any]:
 
 
 def require_unique(names: Sequence[Any]) -> None:
-    """Require that columns differ in their names as text.
+    """Require that column names differ as text.
 
     Raises:
-        TableError: two do not.
+        TableError: two names are the same text.
     """
     seen: set[str] = set()
     for name in names:
@@ -163,10 +163,10 @@ def require_unique(names: Sequence[Any]) -> None:
 
 
 def require_milliseconds(times_ns: Ints, what: str) -> None:
-    """Require that successive times differ by a millisecond or more, as a rule.
+    """Require that successive times usually differ by a millisecond or more.
 
     Raises:
-        TableError: they do not.
+        TableError: most times are closer.
     """
     differences = np.diff(np.unique(times_ns))
     if len(differences) and np.median(differences) < 1_000_000:

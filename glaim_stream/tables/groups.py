@@ -19,7 +19,7 @@ Bools = NDArray[np.bool_]
 
 
 class Form(Protocol):
-    """What fills windows of C sensors: a closed form, or a network."""
+    """A closed form or a network that fills windows of C sensors."""
 
     @property
     def sensors(self) -> tuple[str, ...]:
@@ -27,11 +27,11 @@ class Form(Protocol):
 
     @property
     def steps(self) -> int:
-        """T, of a window."""
+        """T, the steps of a window."""
 
     @property
     def step_ms(self) -> int:
-        """Distance of two steps."""
+        """Time between two steps."""
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -53,7 +53,7 @@ class Answers(Protocol):
         """Their standard deviations."""
 
 
-Progress = Callable[[str, int, int], object]  # what is done, the number of parts done, and of all parts
+Progress = Callable[[str, int, int], object]  # name of the task, numbers of finished and of all parts
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Group:
 
     times_ms: int64 [N], even and ascending.
     values: float64 [C, N], sensor units; NaN = missing.
-    doubted: bool [C, N], readings that are kept and used for nothing; None: there are none.
+    doubted: bool [C, N], readings that are kept and not used; None: there are none.
     """
 
     name: str
@@ -72,12 +72,12 @@ class Group:
 
     @property
     def doubts(self) -> Bools:
-        """Readings that are used for nothing, bool [C, N]."""
+        """Readings that are not used, bool [C, N]."""
         return np.zeros(self.values.shape, np.bool_) if self.doubted is None else self.doubted
 
     @property
     def believed(self) -> Doubles:
-        """The readings from which others are filled, float64 [C, N]; NaN elsewhere."""
+        """Readings from which holes are filled, float64 [C, N]; NaN elsewhere."""
         return np.where(self.doubts, np.nan, usable(self.values))
 
     def judged(self) -> Self:
@@ -89,12 +89,12 @@ class Group:
 
 
 def usable(values: Doubles) -> Doubles:
-    """Return the readings; NaN for infinite ones, and for those whose squares would be infinite."""
+    """Return the readings; NaN for infinite ones and those with infinite squares."""
     with np.errstate(invalid="ignore"):
         return np.where(np.abs(values) < LARGEST, values, np.nan)
 
 
-# Trains on groups of the named sensors, which have readings of plain numbers; None where the closed form is better.
+# Takes groups and the names of their sensors, plain numbers alone; returns None if the closed form is better.
 Trainer = Callable[[Sequence[Group], Sequence[str]], Form | None]
 
 
@@ -103,10 +103,10 @@ class FilledGroup:
     """A group after the fill.
 
     values: float64 [C, N]; observed cells keep their bits; NaN where left null.
-    lower, upper: float64 [C, N], the 90 % band; the value itself where observed, NaN where it is unknown.
+    lower, upper: float64 [C, N], the 90 % band; the value itself where observed, NaN where unknown.
     method: uint8 [C, N], codes of `Method`; NONE where left null.
     left: number of holes that were left null, by reason.
-    doubted: bool [C, N], as in Group.
+    doubted: bool [C, N], readings that are kept and not used.
     """
 
     name: str
@@ -120,18 +120,18 @@ class FilledGroup:
 
 @dataclass(frozen=True)
 class Result:
-    """Filled groups, and what is known about the fill.
+    """Filled groups, with the forms and errors of the fit.
 
-    form: the closed form; None where none could be fitted, and where each of several clusters of sensors has its own.
-    report: of the fit of the form; None where a form was given, or there is no single one.
+    form: the closed form; None if none could be fitted or each of several clusters of sensors has its own.
+    report: report on the fit of `form`; None if the form was given or there is no single one.
     expected_error: mean absolute error of the chosen method by sensor, at cells that were hidden on purpose.
-    line_error: that of interpolation at the same cells.
-    long_gap_error: the same of the forms in gaps longer than are filled as a rule, and that of the sensor's mean there,
-        by sensor that is filled in them.
-    hidden: number of these cells by sensor.
-    refused: why there is no form; empty where there is one.
+    line_error: mean absolute error of interpolation by sensor, at the same cells.
+    long_gap_error: mean absolute errors of the forms and of the sensor's mean in gaps of more than the usual length, by
+        sensor that is filled there.
+    hidden: number of hidden cells by sensor.
+    refused: reason why there is no form; empty if there is one.
     forms: all closed forms.
-    chosen: name of the method that fills each sensor's holes: `model`, `gaussian`, `last_value` or `interpolation`.
+    chosen: name of each sensor's method: `model`, `gaussian`, `last_value` or `interpolation`.
     """
 
     form: ClosedForm | None

@@ -1,8 +1,8 @@
-"""Cells of a table to hide on purpose, so that a fill can be compared with what was there.
+"""Chooses cells of a table to hide, so that a fill can be compared with the true readings.
 
-The holes of a table say where the next ones will be: its own pattern of missing cells, moved by a random number of
-steps, is laid over the readings. Rows that are missing as a whole stay so, and long gaps stay long. Sensors with hardly
-a hole of their own get random blocks besides.
+The holes of a table predict the next ones: its own pattern of missing cells is shifted by a random number of steps and
+laid over the readings. Whole missing rows stay whole, and long gaps stay long. Sensors with hardly any holes of their
+own also get random blocks.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from glaim_stream.tables.lines import gap_lengths
 Bools = NDArray[np.bool_]
 
 _SEED = 20_261
-_SHARE = 0.08  # of a sensor's readings
-_LEAST_CELLS = 30  # of a sensor that are hidden, if its readings allow it
+_SHARE = 0.08  # share of a sensor's readings to hide
+_LEAST_CELLS = 30  # hidden cells of a sensor, if it has enough readings
 _MOVES = 8
 _RANDOM_BLOCKS = (1, 1, 1, 2, 4, 8)  # steps
 
@@ -25,9 +25,9 @@ def hidden_cells(observed: Bools, longest: int, group: int = 0) -> Bools:
     """Choose observed cells of a group [C, N] to hide: about a twelfth of each sensor's, at most a quarter.
 
     Args:
-        observed: bool [C, N].
-        longest: gap in steps; longer ones are no pattern, because they are not filled as a rule.
-        group: number of the group, which decides on the random numbers.
+        observed: bool [C, N], cells with a reading.
+        longest: longest gap in steps that is part of the pattern; longer gaps are usually not filled.
+        group: number of the group, which seeds the random numbers.
     """
     rng = np.random.default_rng([_SEED, group])
     sensors, steps = observed.shape

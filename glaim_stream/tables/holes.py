@@ -1,4 +1,4 @@
-"""The holes of a group, and where they lie."""
+"""The holes of a group, and their distance from readings."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Holes:
     """The holes of a group, all arrays [C, N].
 
     values: believed readings in sensor units; NaN elsewhere.
-    missing: cells to fill. A reading that is doubted is neither believed nor missing.
+    missing: cells to fill. A doubted reading is neither believed nor missing.
     short: cells of gaps of up to `longest` steps.
     distance: steps to the nearest believed reading of the sensor.
-    longest: steps.
-    stated: whether the longest gap was stated, so that longer ones are left.
+    longest: longest gap in steps that is filled in full.
+    stated: True if the user set the limit; longer gaps then stay empty.
     """
 
     values: Doubles
@@ -38,7 +38,7 @@ class Holes:
 
     @classmethod
     def of(cls, group: Group, max_gap: int | None) -> Self:
-        """Find the holes of a group; `max_gap` is the longest gap if it is stated."""
+        """Find the holes of a group; `max_gap` is the longest gap in steps if the user set it."""
         values = group.believed
         longest = LONGEST_GAP if max_gap is None else max_gap
         return cls(
@@ -57,7 +57,7 @@ class Holes:
 
     @property
     def wanted(self) -> Bools:
-        """Missing cells that may be filled by a form."""
+        """Missing cells that a form may fill."""
         return self.missing & self.short if self.stated else self.missing
 
     def far(self, tried: LongGaps) -> Bools:

@@ -1,4 +1,4 @@
-"""What all pages have in common: one HTML file with its style inside, which loads nothing and runs nothing."""
+"""The frame of all pages: one HTML file with its style inside, which loads nothing and runs nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from glaim_stream.core.printable import printable
 
 _CSS = Path(__file__).with_name("page.css")
-# Names come from anybody's messages. Should one of them ever get past the escapes, it still loads and runs nothing.
+# Names come from untrusted messages. Even if one passes the escapes, it loads and runs nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
@@ -16,9 +16,9 @@ def document(title: str, body: str, *, css: str = "") -> str:
     """Return a page.
 
     Args:
-        title: as text.
-        body: as HTML.
-        css: rules beside those of all pages.
+        title: title as text.
+        body: content as HTML.
+        css: further style rules.
     """
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -30,12 +30,12 @@ def document(title: str, body: str, *, css: str = "") -> str:
 
 
 def shown(text: str) -> str:
-    r"""Text of unknown origin as HTML: what would turn the direction of a line is shown as `\u202e`."""
+    r"""Untrusted text as HTML; characters that change the direction of a line are shown like `\u202e`."""
     return escape(printable(text))
 
 
 def cards(numbers: list[tuple[str, str]]) -> str:
-    """Numbers and what they are, each a card."""
+    """Numbers with their labels, one card each."""
     return (
         '<section class="numbers">'
         + "".join(f"<div><b>{shown(number)}</b><small>{shown(label)}</small></div>" for number, label in numbers)

@@ -1,7 +1,7 @@
-"""`impute`: holes of tables of pandas, polars, pyarrow and numpy, filled in memory.
+"""`impute`: fills the holes of tables of pandas, polars, pyarrow and numpy in memory.
 
-The table that comes back is of the same kind, with the same rows, order, index, types and attributes. Columns of
-fractions are filled, and columns of whole numbers that have holes, by whole numbers; all other columns pass through.
+The result has the same kind, rows, order, index, types and attributes as the table. Columns of fractions are filled.
+Columns of whole numbers are filled with whole numbers if they have holes. All other columns pass through.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class HolesLeft(UserWarning):
 
 
 class StrayTimes(UserWarning):
-    """Rows were left as they are, because their times are far from all others; the message names the first one."""
+    """Rows were left unchanged because their times are far from all others; the message names the first one."""
 
 
 def impute(
@@ -41,25 +41,25 @@ def impute(
     timezone: str | None = None,
     plausibility: bool = True,
 ) -> Any:
-    """Return a table with its holes filled, of the same kind; the table itself is unchanged.
+    """Return a table of the same kind with its holes filled; the table itself is unchanged.
 
     Args:
-        table: a data frame or series of pandas or polars (lazy ones too), a table or record batch of pyarrow, or an
-            array of numpy.
-        time: name of the column of times. By default the index, or the only column of times; rows without times are
+        table: data frame or series of pandas or polars (lazy ones too), table or record batch of pyarrow, or array of
+            numpy.
+        time: name of the column of times. The default is the index or the only column of times; rows without times are
             even steps. False takes the rows as even steps in any case.
-        group: name of one or many columns, or levels of the index, that tell the series of a long table apart.
-        columns: names of the columns to fill. By default those of fractions, and those of whole numbers with holes.
-        max_gap: longest gap in steps that is filled. By default gaps of up to 48 steps are filled, and in longer ones
-            the cells about which the other columns say something.
-        step_ms: distance of two steps; found from the times by default.
-        timezone: zone of the habits of the day. By default that of the times.
-        plausibility: whether readings far from those around them are kept out of the fill of others. They come back as
-            they are in any case.
+        group: name of one or many columns, or levels of the index, that distinguish the series of a long table.
+        columns: names of the columns to fill. The default is all of fractions, and those of whole numbers with holes.
+        max_gap: longest filled gap in steps. By default gaps of up to 48 steps are filled, and in longer ones the cells
+            that the other columns determine.
+        step_ms: time between two steps; found from the times by default.
+        timezone: time zone of daily habits. The default is the zone of the times.
+        plausibility: keep readings far from their neighbours out of the fill of others. They are returned unchanged in
+            any case.
 
     Warns:
         HolesLeft: some holes were left null.
-        StrayTimes: rows are left as they are, because their times are far from all others.
+        StrayTimes: rows are left unchanged because their times are far from all others.
 
     Raises:
         TableError, TableTypeError: the table cannot be filled as stated.
@@ -79,7 +79,7 @@ def impute(
 
 
 def fit_groups(layout: Layout, groups: Sequence[Group], timezone: str | None) -> Fitted:
-    """Find out how to fill the groups of a table; see `impute` for the zone."""
+    """Fit the groups of a table; see `impute` for the zone."""
     return fit(
         groups,
         sensors=[str(name) for name in layout.sensors],
@@ -109,6 +109,6 @@ def _zone(stated: str | None, layout: Layout) -> str:
     zone = layout.times.zone if layout.times is not None else None
     try:
         zone_of(zone or "UTC")
-    except SettingsError:  # an offset such as +01:00 is no zone of habits
+    except SettingsError:  # an offset such as +01:00 is no time zone
         return "UTC"
     return zone or "UTC"

@@ -1,4 +1,4 @@
-"""`Imputer`: `impute` as an estimator that keeps what it found out, by the conventions of scikit-learn."""
+"""`Imputer`: `impute` as an estimator with a fit, by the conventions of scikit-learn."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Band:
-    """What is known about the cells of a column, arrays [rows].
+    """Bands and methods of the cells of a column, arrays [rows].
 
-    lower, upper: the 90 % band; the reading itself where observed, NaN where it is unknown.
+    lower, upper: the 90 % band; the reading itself where observed, NaN where unknown.
     method: codes of `glaim_stream.core.vocabulary.Method`.
-    doubtful: readings far from those around them, which come back as they are and fill nothing.
+    doubtful: readings far from their neighbours, which are returned unchanged and not used.
     """
 
     lower: Doubles
@@ -44,13 +44,13 @@ class Band:
 class Imputer(Estimator):
     """Fills the holes of tables whose rows are readings in time.
 
-    Parameters are those of `impute`. After a fit:
+    It has the parameters of `impute`. After a fit:
 
     n_features_in_: number of columns.
-    feature_names_in_: their names, if the table had names of text.
+    feature_names_in_: names of the columns, if these are text.
     expected_error_: mean absolute error by column, at cells that were hidden on purpose.
-    interpolation_error_: that of interpolation at the same cells.
-    long_gap_error_: mean absolute error in gaps of more than 48 steps, by column that is filled in them.
+    interpolation_error_: mean absolute error of interpolation by column, at the same cells.
+    long_gap_error_: mean absolute error in gaps of more than 48 steps, by column that is filled there.
     method_: name of the method that fills each column.
     """
 
@@ -65,7 +65,7 @@ class Imputer(Estimator):
         timezone: str | None = None,
         plausibility: bool = True,
     ) -> None:
-        """Keep the parameters, see `impute`."""
+        """Store the parameters; see `impute`."""
         self.time = time
         self.group = group
         self.columns = columns
@@ -75,14 +75,14 @@ class Imputer(Estimator):
         self.plausibility = plausibility
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  scikit-learn's name
-        """Find out how to fill tables like this one.
+        """Fit to a table.
 
         Args:
-            X: a table of pandas, polars, pyarrow or numpy.
+            X: table of pandas, polars, pyarrow or numpy.
             y: ignored.
 
         Warns:
-            StrayTimes: rows are left out, because their times are far from all others.
+            StrayTimes: rows are left out because their times are far from all others.
 
         Raises:
             TableError, TableTypeError: the table cannot be used as stated.
@@ -94,16 +94,16 @@ class Imputer(Estimator):
         return self
 
     def transform(self, X: Any) -> Any:  # noqa: N803
-        """Return a table with its holes filled, as the fit found out.
+        """Return a table with its holes filled by the fit.
 
-        Columns are matched by name, and rows by time: a table may have other rows than the fitted one, in any order.
+        Columns are matched by name and rows by time: the table may have other rows than the fitted one, in any order.
 
         Warns:
             HolesLeft: some holes were left null.
-            StrayTimes: rows are left as they are, because their times are far from all others.
+            StrayTimes: rows are left unchanged because their times are far from all others.
 
         Raises:
-            TableError, TableTypeError: the table lacks columns of the fit, or is of another kind.
+            TableError, TableTypeError: the table lacks columns of the fit or has another kind.
         """
         frame = self._fitting(X)
         layout, parts = self._parts(frame)
@@ -118,7 +118,7 @@ class Imputer(Estimator):
         return self.fit(X, y).transform(X)
 
     def bands(self, X: Any) -> dict[Any, Band]:  # noqa: N803
-        """Return the 90 % band and the method of every cell of a table as `transform` fills it, by column."""
+        """Return the 90 % bands and methods of the cells of a table as `transform` fills it, by column."""
         frame = self._fitting(X)
         layout, parts = self._parts(frame)
         found = columns_of(frame, layout, parts, self._answers(parts))
@@ -138,7 +138,7 @@ class Imputer(Estimator):
         return stated
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the parameters and what the fit found out to a file, atomically. The file holds no code.
+        """Write the parameters and the fit to a file, atomically. The file holds no code.
 
         Raises:
             NotFittedError: there is no fit.
@@ -153,7 +153,7 @@ class Imputer(Estimator):
         """Read a file that `save` wrote.
 
         Raises:
-            ModelError: it is absent, damaged, or another kind of file.
+            ModelError: the file is absent, damaged or of another kind.
         """
         fitted, state = saved.read(Path(path))
         out = cls(**state["params"])
@@ -161,7 +161,7 @@ class Imputer(Estimator):
         return out
 
     def __sklearn_tags__(self) -> Any:
-        """Holes are what it is for."""
+        """Allow missing values in the input."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
@@ -194,7 +194,7 @@ class Imputer(Estimator):
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet: call fit or load first")
 
     def _fitting(self, table: Any) -> Frame:
-        """The frame of a table with the columns of the fit."""
+        """The frame of a table, with the columns of the fit."""
         self._require_fit()
         frame = _matrix(table)
         if self._array or isinstance(frame, NumpyFrame):
@@ -227,7 +227,7 @@ class Imputer(Estimator):
 
 
 def _matrix(table: Any) -> Frame:
-    """The frame of a table with rows and columns; lists of lists count as arrays, as scikit-learn has it."""
+    """The frame of a table with rows and columns; lists of lists count as arrays, as in scikit-learn."""
     if isinstance(table, (list, tuple)) or _is_array_like(table):
         try:
             table = np.array(table, np.float64)
@@ -244,5 +244,5 @@ def _matrix(table: Any) -> Frame:
 
 
 def _is_array_like(table: Any) -> bool:
-    """Whether numpy knows how to make an array of an object that is no table itself."""
+    """Whether numpy can turn an object that is not a table into an array."""
     return hasattr(table, "__array__") and not hasattr(table, "columns") and not isinstance(table, np.ndarray)

@@ -1,4 +1,4 @@
-"""Rows for the steps of a table that have none."""
+"""Inserts rows for the steps of a table that have none."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from glaim_stream.tables.columns import NewRows
 
 Ints = NDArray[np.int64]
 
-# Rows for each row of the file. A step that fewer than a tenth of the steps have rows for is not taken for the step
-# either (see files.grid): a time or the step is wrong, or the file tells too little to fill what is missing.
+# Most new rows for each row of the file. files.grid has the same limit: where fewer than a tenth of the steps have
+# rows, a time or the step is wrong, or the file has too few readings to fill the rest.
 _MOST = 10
-_FEW = 1_000  # rows that are inserted into any file: they can be looked through
+_FEW = 1_000  # new rows that any file may get: a person can check them
 
 
 def require_insertable(cells: Cells, placed: Series | Outcome) -> None:
     """Require that rows can be inserted for the steps that have none.
 
     Args:
-        cells: of the table.
-        placed: its rows on their grids.
+        cells: cells of the table.
+        placed: rows of the table on their grids.
 
     Raises:
-        SettingsError: each row holds one reading, steps have no one length, the rows of a group are not in order of
-            time, or the rows to insert far exceed those of the table.
+        SettingsError: each row holds one reading, steps differ in length, the rows of a group are not in order of time,
+            or the rows to insert far exceed those of the table.
     """
     if cells.long:
         raise SettingsError("rows can be inserted where each row holds all sensors, not where it holds one reading")
@@ -54,7 +54,7 @@ def require_insertable(cells: Cells, placed: Series | Outcome) -> None:
 
 
 def new_rows(cells: Cells, outcome: Outcome) -> tuple[NewRows, Ints]:
-    """The rows that a table lacks, below the rows before them; and the codes of their groups.
+    """The missing rows of a table, each below the row before it, and the codes of their groups.
 
     Raises:
         SettingsError: see `require_insertable`.
@@ -69,7 +69,7 @@ def new_rows(cells: Cells, outcome: Outcome) -> tuple[NewRows, Ints]:
         steps = grid.rows[grid.rows >= 0]
         absent = np.setdiff1d(np.arange(grid.steps), steps)
         before = np.searchsorted(steps, absent, side="right") - 1
-        # From the row above: where stamps jitter, the grid and they drift apart.
+        # Counted from the row above: jittering stamps drift away from the grid.
         times.append(cells.times_ms[dated[before]] + (absent - steps[before]) * grid.step_ms)
         below.append(dated[before])
         codes.append(np.full(len(absent), code))

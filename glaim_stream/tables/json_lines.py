@@ -1,4 +1,4 @@
-"""JSON objects, one a line, as their own characters, so that they are written back with a few values changed."""
+"""JSON lines kept as text, so that a few values can be changed and the rest written back unchanged."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
 
-Path = tuple[str, ...]  # the keys of a value, from the outermost object to its own
+Path = tuple[str, ...]  # keys of a value, the outermost first
 Tree = dict[str, "str | Tree"]  # objects to write; a leaf is a JSON token
 
 
 @dataclass(frozen=True)
 class _Member:
-    """A member of an object: where its value stands in the line."""
+    """A member of an object, with the place of its value in the line."""
 
     value: Any
     start: int
@@ -31,7 +31,7 @@ class _Member:
 
 @dataclass(frozen=True)
 class _Line:
-    """The object in a line: its members that are no objects, and where the others end."""
+    """The object in a line: its scalar members, and the ends of its objects."""
 
     members: dict[Path, _Member]
     closes: dict[Path, int]  # place of the brace that closes an object; () is the outermost one
@@ -39,13 +39,13 @@ class _Line:
 
 
 class LinesTable:
-    """Objects of a file and the places of their members; a column is a key, or a path of keys."""
+    """Objects of a file and the places of their members; a column is a key or a path of keys."""
 
     def __init__(self, raw: bytes) -> None:
         """Divide a file into objects.
 
         Raises:
-            SettingsError: a line is no JSON object.
+            SettingsError: a line is not a JSON object.
         """
         self._mark = "\ufeff" if raw.startswith(b"\xef\xbb\xbf") else ""
         try:
@@ -68,7 +68,7 @@ class LinesTable:
         return len(self._rows)
 
     def texts(self, place: int, rows: Iterable[int]) -> list[str]:
-        """The values of a key in some rows as text; empty where one is null or absent."""
+        """The values of a key in some rows as text; empty where null or absent."""
         path = self._paths[self.names[place]]
         return [self._tokens[row].get(path) or "" for row in rows]
 
@@ -99,7 +99,7 @@ class LinesTable:
 
 
 def _named(paths: list[Path]) -> dict[str, Path]:
-    """Names of paths, as `files.content.typed_table` makes them: `outer.inner`, or `inner` of a single outer one."""
+    """Names of paths as in `files.content.typed_table`: `outer.inner`, or `inner` with a single outer object."""
     columns = {path[0]: [each for each in paths if each[0] == path[0]] for path in paths}
     depth = 1
     while any(len(path) > depth for group in columns.values() for path in group):
@@ -124,7 +124,7 @@ def _beside(beside: Mapping[int, Beside], row: int) -> dict[Path, str]:
 
 
 def _changed(line: str, number: int, cells: Mapping[Path, str]) -> str:
-    """The line with other values; members that it lacks are added to the innermost object that it has."""
+    """The line with changed values; missing members are added to the innermost existing object."""
     found = _line(line, number)
     edits, added = [], dict[Path, Tree]()
     for path, text in cells.items():
@@ -136,7 +136,7 @@ def _changed(line: str, number: int, cells: Mapping[Path, str]) -> str:
     for parent, tree in added.items():
         pairs = []
         for key, value in tree.items():
-            member = found.members.get((*parent, key))  # null where others have an object
+            member = found.members.get((*parent, key))  # null here, an object in other lines
             if member is None:
                 pairs.append(f"{json.dumps(key, ensure_ascii=False)}: {_token(value)}")
             else:
@@ -209,7 +209,7 @@ def _object(line: str, at: int, path: Path, found: _Line) -> int:
 
 
 class _Token(str):
-    """A number as it is written."""
+    """A number as written."""
 
     __slots__ = ()
 

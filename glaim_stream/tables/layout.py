@@ -1,4 +1,4 @@
-"""Which columns of a table are times, groups and sensors, and its rows as series on even grids."""
+"""Finds the columns of times, groups and sensors of a table, and places its rows on even grids."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ Names = Hashable | Sequence[Hashable]
 
 @dataclass(frozen=True)
 class Flags:
-    """What a caller states about a table; None: it is found out.
+    """A caller's statements about a table; None: found out.
 
     time: name of the column of times; False takes the rows as even steps.
-    group: name of one or many columns, or levels of the index, that tell the series of a long table apart.
+    group: name of one or many columns, or levels of the index, that distinguish the series of a long table.
     columns: names of the columns to fill.
     """
 
@@ -50,10 +50,10 @@ class Layout:
     """Roles of a table's columns.
 
     sensors: columns to fill, and to fill others from.
-    times: of the rows; None where they are even steps.
+    times: times of the rows; None where rows are even steps.
     group: number of each row's group, int64 [rows].
-    group_names: by number.
-    stray: rows whose times are far from all others, bool [rows]; None where there are none.
+    group_names: names of groups by number.
+    stray: rows whose times are far from all others, bool [rows]; None without any.
     """
 
     sensors: tuple[Any, ...]
@@ -73,10 +73,10 @@ class Part:
 
 
 def layout_of(frame: Frame, flags: Flags) -> Layout:
-    """Find out the roles of a table's columns.
+    """Find the roles of a table's columns.
 
     Raises:
-        TableError, TableTypeError: a stated column is absent or of the wrong type, or two columns have times.
+        TableError, TableTypeError: a stated column is absent or has the wrong type, or two columns have times.
     """
     require_unique(frame.names)
     times, time_name = _times(frame, flags.time)
@@ -98,14 +98,14 @@ def require_column(frame: Frame, name: Any) -> None:
     """Require that a table has a column.
 
     Raises:
-        TableError: it has not.
+        TableError: the column is absent.
     """
     if name not in frame.names:
         raise TableError(f"expected a column {name!r}, found {listed(frame.names)}")
 
 
 def _is_sensor(frame: Frame, name: Any) -> bool:
-    """Fractions are readings; whole numbers without a hole may be years, ids or flags, and need no filling."""
+    """Whether a column holds readings. Whole numbers without a hole may be years, ids or flags; they need no fill."""
     column = frame.number(name)
     return column is not None and (not column.whole or bool(np.isnan(column.values).any()))
 
@@ -137,7 +137,7 @@ def _times(frame: Frame, time: Any) -> tuple[Times | None, Any]:
 
 
 def _iso_times(frame: Frame, name: Any) -> Times | None:
-    """Times of a column of text whose cells are all ISO 8601 and state a zone all, or none."""
+    """Times of a column of ISO 8601 text; either all cells state a zone, or none does."""
     cells = frame.texts(name)
     if cells is None:
         return None
@@ -177,8 +177,8 @@ def _group_columns(frame: Frame, group: Any, times: Times | None) -> list[Any]:
         return []
     ms = times.ms[dated]
     shared = len(np.unique(ms)) <= len(ms) / 2
-    # A text column names the series if it tells all rows of a time apart where half of the rows or more share theirs,
-    # or if each of its names has a clock of its own.
+    # A text column names the series in two cases: at least half of the rows share their time and the column
+    # distinguishes all rows of a time, or each of its names has a clock of its own.
     telling = []
     for name in frame.names:
         if frame.number(name) is None and frame.times(name) is None:
@@ -217,12 +217,12 @@ def _stray(times: Times | None, group: Ints, groups: int) -> Bools | None:
 
 
 def parts_of(frame: Frame, layout: Layout, step_ms: int | None) -> list[Part]:
-    """Place a table's rows on even grids, one a group; rows without a time, or with a stray one, are left out.
+    """Place a table's rows on even grids, one per group; rows without a time or with a stray one are left out.
 
     Args:
-        frame: the table.
-        layout: of its columns.
-        step_ms: distance of two steps; found from the times by default.
+        frame: table with the rows.
+        layout: roles of the table's columns.
+        step_ms: time between two steps; found from the times by default.
     """
     values = np.empty((frame.rows, len(layout.sensors)))
     for place, name in enumerate(layout.sensors):
@@ -247,12 +247,12 @@ def parts_of(frame: Frame, layout: Layout, step_ms: int | None) -> list[Part]:
 
 
 def groups_of(parts: Sequence[Part], *, plausibility: bool) -> list[Group]:
-    """Return the groups of a table's parts; with `plausibility`, their doubtful readings are marked."""
+    """Return the groups of a table's parts; with `plausibility`, doubtful readings are marked."""
     return [part.group.judged() if plausibility else part.group for part in parts]
 
 
 def _step(times: Times, rows: Sequence[Ints]) -> int:
-    """The step of all groups; any will do where no group has two different times."""
+    """The step of all groups; an arbitrary one if no group has two different times."""
     apart = [times.ms[each] for each in rows if len(each) and times.ms[each].min() < times.ms[each].max()]
     return step_of(apart) if apart else ROW_MS
 
@@ -260,7 +260,7 @@ def _step(times: Times, rows: Sequence[Ints]) -> int:
 def fills_of(
     frame: Frame, layout: Layout, parts: Sequence[Part], filled: Sequence[FilledGroup]
 ) -> tuple[dict[Any, Fill], Counter[str]]:
-    """Return what fills the holes of a table's rows, and the number of holes that stay, by reason.
+    """Return the fills of a table's holes, and the number of holes left, by reason.
 
     A hole whose step has a reading in another row gets that reading.
     """
@@ -286,7 +286,7 @@ def fills_of(
 def columns_of(
     frame: Frame, layout: Layout, parts: Sequence[Part], filled: Sequence[FilledGroup]
 ) -> Mapping[Any, tuple[Doubles, Doubles, NDArray[np.uint8], NDArray[np.bool_]]]:
-    """Return each sensor's lower and upper bounds, methods and doubts [rows]; NaN and NONE in rows without a grid."""
+    """Return each sensor's lower and upper bounds, methods and doubts [rows]; NaN and NONE in rows off the grids."""
     lower, upper = (np.full((frame.rows, len(layout.sensors)), np.nan) for _ in range(2))
     method = np.full((frame.rows, len(layout.sensors)), Method.NONE, np.uint8)
     doubtful = np.zeros(method.shape, np.bool_)

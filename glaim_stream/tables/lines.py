@@ -1,4 +1,4 @@
-"""What the readings before and after say over whole series, and how far such answers are from readings."""
+"""Lines between readings over whole series, and their distance from readings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Codes = NDArray[np.uint8]
 class Lines:
     """Lines between the readings of C series of N steps, all arrays [C, N].
 
-    values: NaN for a series without a reading.
+    values: values of the lines; NaN for a series without a reading.
     method: INTERPOLATION between two readings; LAST_VALUE before the first and after the last one, for states, and
         across a meter's reset; NONE without any.
     scale: deviation of a random walk of steps of deviation 1 from the line; 0 at readings, infinite without any and
@@ -34,12 +34,12 @@ class Lines:
 
 
 def lines(values: Doubles, observed: Bools, kinds: Sequence[Kind | None]) -> Lines:
-    """Draw lines, or what stands for them by the sensors' kinds.
+    """Draw lines, or their counterparts for the sensors' kinds.
 
     Args:
-        values: float64 [C, N]; ignored where not observed.
-        observed: bool [C, N].
-        kinds: of the C sensors; None: not known, as of a number.
+        values: float64 [C, N], readings; ignored where not observed.
+        observed: bool [C, N], cells with a reading.
+        kinds: kinds of the C sensors; None: unknown, treated as a number.
     """
     left, right = distances(observed)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -67,6 +67,6 @@ def gap_lengths(missing: Bools) -> Ints:
 
 
 def runs(row: Bools) -> tuple[Ints, Ints]:
-    """First steps of the runs of true cells of a row [N], and the steps after their last ones."""
+    """First steps of the runs of true cells in a row [N], and the steps after their last ones."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], row, [False]])))
     return edges[::2], edges[1::2]

@@ -1,11 +1,10 @@
-"""What filled values are worth in gaps longer than a window, tried on gaps of this length.
+"""Measures the errors of filled values in gaps longer than a window, by a trial on gaps of this length.
 
 The deviation that a form states holds for windows like those that it was fitted to. In a gap of days a sensor moves
-further than that: on 3,000 rows of weather, estimates of an air pressure that was missing for the last 1,200 rows were
-wrong by 8.0 mbar, and those of single hidden readings by 0.1. So the first and the last readings of a sensor with such
-a gap are hidden, each stretch as long as the gap but at most a sixth of the readings, and filled by a form that has not
-seen them. Errors count where no reading of the sensor lies within half a window; nearer cells are like those of short
-gaps.
+further: on 3,000 rows of weather, estimates of an air pressure that was missing for the last 1,200 rows were wrong by
+8.0 mbar, and those of single hidden readings by 0.1. So the first and the last readings of a sensor with such a gap are
+hidden. Each stretch is as long as the gap but at most a sixth of the readings. A form that has not seen them fills
+them. Errors count where no reading of the sensor lies within half a window; nearer cells are like those of short gaps.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from glaim_stream.tables.lines import gap_lengths
 Bools = NDArray[np.bool_]
 Doubles = NDArray[np.float64]
 
-LONGEST_GAP = 48  # steps; a gap of up to as many is filled by default
-KNOWN = 0.8  # of the error of a sensor's mean: a form with less of it knows something of the sensor
-_PART = 6  # the share of the readings in each hidden stretch is 1 / _PART
-_LEAST = 20  # far cells that tell something
+LONGEST_GAP = 48  # steps; gaps of up to this length are filled by default
+KNOWN = 0.8  # share of the error of a sensor's mean; a form with a smaller error is informative
+_PART = 6  # each hidden stretch has at most 1 / _PART of the readings
+_LEAST = 20  # far cells that a trial needs
 
 
 @dataclass(frozen=True)
 class LongGaps:
-    """Of C sensors, float64 [C]; NaN where a sensor had no long gap, so nothing was tried.
+    """Results of the trial for C sensors, float64 [C]; NaN where a sensor had no long gap.
 
     error: mean absolute error of the forms, sensor units; infinite where there were too few readings to try.
-    usual: that of the sensor's mean at the same cells.
+    usual: mean absolute error of the sensor's mean at the same cells.
     width: half of the 90 % band, in deviations of the forms.
-    reach: steps to the nearest reading from which on a cell is far.
+    reach: steps to the nearest reading beyond which a cell is far.
     """
 
     error: Doubles
@@ -47,22 +46,22 @@ class LongGaps:
 
     @classmethod
     def untried(cls, sensors: int) -> LongGaps:
-        """Of tables without long gaps."""
+        """Results for a table without long gaps."""
         return cls(np.full(sensors, np.nan), np.full(sensors, np.nan), np.full(sensors, np.nan), 0)
 
     @property
     def hopeless(self) -> Bools:
-        """Sensors [C] about which the others tell too little, or nobody knows how much."""
+        """Sensors [C] whose forms are uninformative in long gaps, or were not measured."""
         with np.errstate(invalid="ignore"):
             return np.asarray(self.error >= KNOWN * self.usual)
 
     def far(self, distance: Doubles) -> Bools:
-        """Cells too far from the readings of their sensor, which are so many steps away [C, N], for these to tell."""
+        """Cells too far from readings of their sensor to be estimated from these; `distance` is in steps [C, N]."""
         return np.asarray(distance > self.reach)
 
 
 def long_cells(group: Group) -> Bools:
-    """Readings [C, N] to hide from a form that is tried on long gaps."""
+    """Readings [C, N] to hide for the trial on long gaps."""
     believed = group.believed
     hidden = np.zeros(believed.shape, np.bool_)
     longest = gap_lengths(np.isnan(believed)).max(axis=1, initial=0)
@@ -84,11 +83,11 @@ def tried(
     """Fill the hidden readings, and compare.
 
     Args:
-        forms: fitted without the hidden readings.
+        forms: forms that were fitted without the hidden readings.
         sensors: names of the C sensors.
-        groups: with these readings.
-        hidden: of each group, as `long_cells` chose.
-        limits: that filled values respect.
+        groups: groups with all readings.
+        hidden: cells of each group that `long_cells` chose.
+        limits: limits that filled values respect.
     """
     out = LongGaps.untried(len(sensors))
     reach = max(form.steps for form in forms) // 2
@@ -117,9 +116,9 @@ def tried(
 
 
 def _width(ends: Sequence[Doubles]) -> float:
-    """The deviations within which nine of ten errors lie, at the worse of the ends.
+    """The number of deviations within which nine of ten errors lie, at the worse of the ends.
 
-    Errors of one stretch are much alike, so its cells say less of the next stretch than their number suggests.
+    Errors of one stretch are correlated, so its cells tell less about the next stretch than their number suggests.
     """
     widths = [
         float(np.quantile(error[spread > 0] / spread[spread > 0], 0.9))

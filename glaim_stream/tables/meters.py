@@ -1,8 +1,8 @@
 """Bands of a meter's line across a gap longer than a window.
 
-What a meter counted in a gap is known; when it did so is not. A flow that stays high for an hour takes the count
-further from the line than errors in short gaps suggest: in simulated ones, bands that grow like those of a random walk
-held a sixth of the truth. So the line is drawn across stretches of the meter's readings that are as long as the gap.
+The total that a meter counted in a gap is known, but not its course. A flow that stays high for an hour takes the count
+further from the line than errors in short gaps suggest: in simulated gaps, bands that grow like those of a random walk
+held a sixth of the true values. So the line is tried on stretches of the meter's readings that are as long as the gap.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from glaim_stream.tables.lines import runs
 Bools = NDArray[np.bool_]
 Doubles = NDArray[np.float64]
 
-_MOST_STRETCHES = 100  # on which the line is tried; more of them overlap so far that they tell nothing new
-_APART = 3  # at least as many stretches side by side, for errors of one are much alike
+_MOST_STRETCHES = 100  # stretches in a trial of the line; more would overlap too much to tell anything new
+_APART = 3  # least stretches side by side: errors within one stretch are correlated
 
 
 def bounds(row: Doubles, line: Doubles, scale: Doubles, cells: Bools) -> tuple[Doubles, Doubles]:
-    """Lower and upper ends of the 90 % band of a meter [N] in the gaps of some cells; NaN elsewhere.
+    """Lower and upper ends of a meter's 90 % band [N] in the gaps of some cells; NaN elsewhere.
 
-    The count lies between the two readings in any case. Where there are too few readings for a trial, that is the band.
+    The count always lies between the two readings. If there are too few readings for a trial, this range is the band.
 
     Args:
         row: float64 [N], readings in the meter's unit; NaN where missing.
-        line: float64 [N], the line between them.
-        scale: float64 [N], as in `Lines`.
-        cells: bool [N], missing ones between two readings of which the later one is not smaller.
+        line: float64 [N], line between the readings.
+        scale: float64 [N], scale of `Lines`.
+        cells: bool [N], missing cells between two readings, the later one not smaller.
     """
     lower, upper = np.full(row.shape, np.nan), np.full(row.shape, np.nan)
     for first, end in zip(*runs(np.isnan(row)), strict=True):
@@ -41,7 +41,7 @@ def bounds(row: Doubles, line: Doubles, scale: Doubles, cells: Bools) -> tuple[D
 
 
 def _width(row: Doubles, length: int) -> float:
-    """How many scales of `Lines` nine of ten readings lie within of lines across so many steps; infinite if unknown."""
+    """Half of the 90 % band of lines across `length` steps, in scales of `Lines`; infinite if unknown."""
     with np.errstate(invalid="ignore"):
         starts = np.flatnonzero(row[length:] >= row[:-length])  # false where one of the two is missing
     if not len(starts) or starts[-1] - starts[0] < (_APART - 1) * length:

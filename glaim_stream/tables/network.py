@@ -1,4 +1,4 @@
-"""A trained network as one of the forms that fill long series. It runs in this process, and needs torch."""
+"""A trained network as one of the forms that fill long series. It runs in this process and needs torch."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 
-_NINETY = 1.6449  # deviations to each side that a normal distribution's 90 % band has
-_UNMEASURED = 0.5  # of a sensor's deviation, where training had too few rows to measure errors
+_NINETY = 1.6449  # half of a normal distribution's 90 % band, in deviations
+_UNMEASURED = 0.5  # share of a sensor's deviation, where training had too few rows to measure errors
 
 
 class Filled(NamedTuple):
@@ -36,8 +36,8 @@ class Filled(NamedTuple):
 class NetworkForm:
     """A network that emits all steps of its windows.
 
-    sensors: of the table, in the order of the network's rows.
-    centre: float64 [C], what was taken off the readings before training.
+    sensors: sensors of the table, in the order of the network's rows.
+    centre: float64 [C], values that were subtracted from the readings before training.
     """
 
     sensors: tuple[str, ...]
@@ -52,10 +52,10 @@ class NetworkForm:
         """Load the newest version of a model.
 
         Args:
-            folder: of the model in its repository.
-            sensors: names in the table of the model's sensors.
-            step_ms: of the series.
-            centre: see the class.
+            folder: folder of the model in its repository.
+            sensors: names that the table has for the model's sensors.
+            step_ms: step of the series.
+            centre: float64 [C], values that were subtracted from the readings before training.
 
         Raises:
             ImputerError: torch is not installed.
@@ -73,15 +73,15 @@ class NetworkForm:
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """A network fills plain numbers alone."""
+        """Kinds of the sensors: a network fills only plain numbers."""
         return (Kind.NUMBER,) * len(self.sensors)
 
     def fill(self, values: Doubles, observed: Bools, end_ms: Ints) -> Filled:
         """Fill windows.
 
         Args:
-            values: float64 [n, C, T], sensor units.
-            observed: bool [n, C, T].
+            values: float64 [n, C, T], readings in sensor units.
+            observed: bool [n, C, T], cells with a reading.
             end_ms: int64 [n], time of each window's newest step.
         """
         centred = np.where(observed, values - self.centre[:, None], 0.0)
@@ -90,7 +90,7 @@ class NetworkForm:
         return Filled(mean, self._deviations(observed))
 
     def _deviations(self, observed: Bools) -> Doubles:
-        """What errors were on validation rows, by the steps since the sensor's last reading, [n, C, T]."""
+        """Errors on validation rows, by the steps since the sensor's last reading, [n, C, T]."""
         quantiles = self._contract.residual_quantiles
         if quantiles is None:
             flat = np.array([sensor.std for sensor in self._contract.sensors]) * _UNMEASURED

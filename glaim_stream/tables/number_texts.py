@@ -1,6 +1,6 @@
-"""The texts of a column's filled numbers: each is written as the readings of its sensor in its group are.
+"""Formats a column's filled numbers, each like the readings of its sensor and group.
 
-In a table of a reading a row, all sensors share one column: counts of thousands beside a fraction of 0.0013.
+If each row holds one reading, all sensors share one column: counts of thousands beside a fraction of 0.0013.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from glaim_stream.tables.decimals import Style, style_of
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-_STYLED = 20_000  # cells that show how a column writes its numbers
-_LEAST_STYLED = 200  # of them of each series, if it has so many
-_SHARE = 0.1  # of half of a value's band: its text is no further from it, if the series has such fine cells
+_STYLED = 20_000  # cells that the format of a column is found from
+_LEAST_STYLED = 200  # least cells that the format of a series is found from, if it has so many
+_SHARE = 0.1  # most rounding as a share of half of a value's band, if the series has such fine cells
 
 
 @dataclass(frozen=True)
 class NumberTexts:
-    """How the numbers of a column are written.
+    """The styles of a column's numbers.
 
-    column: style of all of them, for series without a reading.
-    own: styles by the codes of series, each of a sensor in a group; empty where there is only one.
+    column: style of the whole column, for series without a reading.
+    own: styles by code of series (a sensor in a group); empty where there is only one.
     """
 
     column: Style
@@ -37,13 +37,13 @@ class NumberTexts:
 
     @classmethod
     def of(cls, texts: Callable[[list[int]], Sequence[str]], observed: Bools, series: Ints, form: NumberForm) -> Self:
-        """Find out how a column writes numbers.
+        """Find the styles of a column.
 
         Args:
-            texts: returns its cells in some rows.
+            texts: function that returns the cells of the column in some rows.
             observed: bool [rows], cells that are readings.
             series: int64 [rows], codes of their series.
-            form: of the numbers.
+            form: form of the column's numbers.
         """
 
         def style(rows: Ints, most: int) -> Style:
@@ -62,11 +62,11 @@ class NumberTexts:
         return cls(column, {code: replace(style(part, most), thousands=column.thousands) for code, part in parts})
 
     def cell(self, code: int, value: float, half: float) -> str:
-        """The text of a value of a series; `half` is half of its band, NaN where that is unknown."""
+        """The text of a value of a series; `half` is half of its band, NaN if unknown."""
         return self._style(code).text(value, _within(half))
 
     def band(self, code: int, value: float, lower: float, upper: float) -> tuple[str, str]:
-        """The texts of the ends of its band, between which the text of the value lies; empty for unknown ones."""
+        """The texts of the ends of a value's band, with the text of the value between them; empty if unknown."""
         low, high = self._style(code).band(value, lower, upper, _within((upper - lower) / 2))
         return low if math.isfinite(lower) else "", high if math.isfinite(upper) else ""
 
@@ -75,5 +75,5 @@ class NumberTexts:
 
 
 def _within(half: float) -> float:
-    """How far a text may be from its value; a band without a width tells nothing about that."""
+    """The largest rounding of a text; unlimited for a band without a width."""
     return _SHARE * half if half > 0.0 else math.inf

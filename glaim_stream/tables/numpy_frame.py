@@ -55,7 +55,7 @@ class NumpyFrame(WithoutIndex):
         if column.dtype.kind == "b":
             return None
         try:
-            # All columns have the array's type, so it tells nothing about a single one.
+            # All columns share the array's type, so it tells nothing about a single one.
             return Number(column.astype(np.float64), whole=False)
         except (TypeError, ValueError) as error:
             raise TableTypeError(f"column {name}: expected numbers: {error}") from error

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Writes files that appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from glaim_stream.core.errors import SettingsError
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that takes its place by a rename when the block ends, and not if it raises.
+    """Open a file that is renamed into place when the block ends, unless it raises.
 
-    A link keeps pointing to its target, which is replaced; a file in place keeps its permissions. What is no regular
-    file, such as /dev/stdout or a named pipe, is written directly.
+    A link keeps pointing to its target, which is replaced; an existing file keeps its permissions. Anything but a
+    regular file, such as /dev/stdout or a named pipe, is written directly.
 
     Raises:
-        SettingsError: the folder is absent, or the file cannot be written, as on a full disk.
+        SettingsError: the folder is absent, or the file cannot be written, for example on a full disk.
     """
     target = Path(os.path.realpath(path))
     try:
@@ -51,7 +51,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def same_file(first: Path, second: Path) -> bool:
-    """Whether two paths lead to one file, also by a link."""
+    """Whether two paths lead to the same file, directly or by links."""
     with suppress(OSError):
         return first.samefile(second)
     return os.path.realpath(first) == os.path.realpath(second)

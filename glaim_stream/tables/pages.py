@@ -1,4 +1,4 @@
-"""A page on a filled file: numbers, a table by sensor, and a small picture of each sensor. One self-contained file."""
+"""A self-contained page on a filled file: numbers, a table by sensor, and a small picture of each sensor."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from glaim_stream.tables.html import cards, document, shown
 from glaim_stream.tables.long_gaps import LONGEST_GAP
 from glaim_stream.tables.summary import gain_percent, method_name
 
-_WIDTH, _HEIGHT = 360, 150  # of a picture: as wide as a phone's text, so that its letters are as large
+_WIDTH, _HEIGHT = 360, 150  # size of a picture: as wide as text on a phone, so that its letters are as large
 _LEFT, _BOTTOM, _TOP, _RIGHT = 44, 18, 8, 6
-_STEPS = 96  # in a picture
+_STEPS = 96  # steps in a picture
 _MOST_PICTURES = 24
 
 
@@ -31,11 +31,11 @@ def page(
     """Return the page as HTML.
 
     Args:
-        name: of the file.
-        lines: what the command printed.
-        outcome: the filled table.
-        holes: number of them.
-        moment: writes what stands for a time; by default day and minute.
+        name: name of the file.
+        lines: output of the command.
+        outcome: filled table.
+        holes: number of holes.
+        moment: function that formats a time; the default shows day and minute.
     """
     notes = "".join(f"<li>{shown(line)}</li>" for line in lines)
     body = (
@@ -135,7 +135,7 @@ def _part(outcome: Outcome, place: int) -> tuple[int, slice] | None:
 
 
 def _sums(chosen: NDArray[np.bool_], length: int) -> NDArray[np.int64]:
-    """How many are chosen in each stretch of that length."""
+    """Number of chosen steps in each stretch of `length` steps."""
     total = np.concatenate([[0], np.cumsum(chosen)])
     sums: NDArray[np.int64] = total[length:] - total[:-length]
     return sums
@@ -181,7 +181,7 @@ def _picture(
     for run in _runs(seen):
         marks.append(_stroke("observed", list(zip(x[run], height[run], strict=True))))
     for run in _runs(filled):
-        # To the observed neighbours, so that the line does not break.
+        # Extended to the observed neighbours, so that the line does not break.
         first, last = max(run[0] - 1, 0), min(run[-1] + 1, len(value) - 1)
         joined = np.array([step for step in range(first, last + 1) if known[step]])
         marks.append(_stroke("filled", list(zip(x[joined], height[joined], strict=True))))

@@ -115,7 +115,7 @@ class PandasFrame:
 
 
 def _numbers(column: Any) -> bool:
-    """Whether the objects of a column are numbers, and None or NaN between them."""
+    """Whether the objects of a column are numbers, None or NaN."""
     return pd.api.types.infer_dtype(column, skipna=True) in ("floating", "mixed-integer-float")
 
 

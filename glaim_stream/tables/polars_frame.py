@@ -20,7 +20,7 @@ _NUMPY = {
 
 @dataclass(frozen=True)
 class PolarsFrame(WithoutIndex):
-    """A data frame; a lazy frame is collected, and lazy again after the fill."""
+    """A data frame; a lazy frame is collected, and made lazy again after the fill."""
 
     table: Any
     kind: type

@@ -1,10 +1,10 @@
-"""Bands of interpolation of sensors that mostly rest, or move on straight lines.
+"""Bands of interpolation for sensors that mostly rest or move on straight lines.
 
 Where nine of ten hidden readings lie exactly on the line, the quantile of their errors is 0, and a band of that width
-would promise that the filled value is the true one. That is so while the sensor rests and wrong while it moves. What a
-hole lies between tells the two apart: where the readings before and after it differ, its band is as wide as lines
-between such readings need. Every reading is compared with the line between its neighbours for that, since the few that
-are hidden on purpose may all lie where the sensor rests.
+would promise that the filled value is the true one. That holds while the sensor rests and fails while it moves. The
+readings around a hole tell the two apart: if they differ, the band is as wide as lines between such readings need.
+To find this width, every reading is compared with the line between its neighbours, since the few readings hidden on
+purpose may all lie where the sensor rests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from glaim_stream.tables.lines import lines
 Bools = NDArray[np.bool_]
 Doubles = NDArray[np.float64]
 
-_NOTHING = 1e-12  # of the largest reading: errors of rounding
+_NOTHING = 1e-12  # share of the largest reading: smaller errors are rounding
 
 
 def apart(values: Doubles, observed: Bools) -> Bools:
@@ -33,14 +33,14 @@ def apart(values: Doubles, observed: Bools) -> Bools:
 
 
 def with_moves(fitted: Fitted, series: Sequence[Doubles], units: Sequence[Doubles]) -> Fitted:
-    """Return what is known of sensors, with widths of bands for those whose errors show none.
+    """Return a fit with widths of bands for sensors whose errors show none.
 
     A constant sensor keeps bands without a width.
 
     Args:
-        fitted: by the errors at hidden cells.
+        fitted: fit with bands from the errors at hidden cells.
         series: readings of each group, float64 [C, N]; NaN where missing.
-        units: of each group, float64 [C].
+        units: units of each group, float64 [C].
     """
     line_width, moving_width = fitted.line_width.copy(), fitted.moving_width.copy()
     for place, kind in enumerate(fitted.kinds):
@@ -56,7 +56,7 @@ def with_moves(fitted: Fitted, series: Sequence[Doubles], units: Sequence[Double
         errors, moving = (np.concatenate(each) for each in zip(*(_errors(row, kind) for row in rows), strict=True))
         if line_width[place] <= nothing and len(errors):
             line_width[place] = np.sqrt(np.mean(errors**2))
-        resolution = steps.min() / 2 / np.sqrt(0.5)  # as the width of a hole between two readings side by side
+        resolution = steps.min() / 2 / np.sqrt(0.5)  # width of a hole of one step between two readings
         moving_width[place] = max(
             np.quantile(errors[moving], 0.9) if moving.any() else 0.0, line_width[place], resolution
         )
@@ -64,9 +64,9 @@ def with_moves(fitted: Fitted, series: Sequence[Doubles], units: Sequence[Double
 
 
 def _errors(row: Doubles, kind: Kind | None) -> tuple[Doubles, Bools]:
-    """Errors of lines at the readings of a series [N], in the scales of `Lines`; and which of them are between moves.
+    """Errors of lines at the readings of a series [N], in the scales of `Lines`, and which lie between moves.
 
-    Each reading is compared with what its two neighbours say about it.
+    Each reading is compared with the line between its two neighbours.
     """
     seen = np.flatnonzero(~np.isnan(row))
     errors, moving = [], []

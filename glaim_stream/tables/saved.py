@@ -1,4 +1,4 @@
-"""The file of a fitted imputer: arrays and one JSON text in a npz, without pickles."""
+"""The file of a fitted imputer: an npz of arrays and one JSON text, without pickles."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write(path: Path, fitted: Fitted, state: Mapping[str, Any]) -> None:
     """Write a file, atomically.
 
     Raises:
-        TableError: the state holds something else than text, numbers, and lists of them.
+        TableError: the state holds anything but text, numbers and lists of them.
     """
     arrays: artefact.Arrays = {name: getattr(fitted, name) for name in _ARRAYS}
     arrays |= {_LOWEST: fitted.limits.lowest, _HIGHEST: fitted.limits.highest}
@@ -58,7 +58,7 @@ def read(path: Path) -> tuple[Fitted, dict[str, Any]]:
     """Read a file that `write` wrote.
 
     Raises:
-        ModelError: it is absent, damaged, or another kind of file.
+        ModelError: the file is absent, damaged or of another kind.
     """
     try:
         content = path.read_bytes()

@@ -1,4 +1,4 @@
-"""What a person should know of a file, and of its filling, in lines of text."""
+"""Summaries of a file and its fill, as lines of text for people."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KINDS = {"csv": "CSV", "las": "LAS", "jsonl": "JSON lines", "parquet": "Parquet
 def described(
     name: str, form: FileForm, cells: Cells, found: Series, stray: StrayRows | None, *, gzipped: bool
 ) -> list[str]:
-    """What the file is, with the step that is used and the rows that are not."""
+    """Describe the file, its step and the rows that are not used."""
     kind = _KINDS.get(form.kind, form.kind) + (", gzip inside" if gzipped else "")
     lines = [f"{name}: {kind}; {len(cells.times_ms):,} rows and {len(form.columns):,} columns"]
     dated = cells.times_ms[cells.times_ms != NO_TIME]
@@ -37,7 +37,7 @@ def described(
 
 
 def summed(outcome: Outcome, holes: int, inserted: int | None, moment: Callable[[int], str]) -> list[str]:
-    """What was filled, what was not, and how well; `moment` writes a time."""
+    """Describe the filled and unfilled holes and the errors to expect; `moment` formats a time."""
     filled = sum(outcome.filled.values())
     by = ", ".join(f"{count:,} by {method_name(method)}" for method, count in outcome.filled.items())
     lines = [f"holes: {holes:,}, of which {filled:,} are filled" + (f": {by}" if by else "")]
@@ -63,7 +63,7 @@ def summed(outcome: Outcome, holes: int, inserted: int | None, moment: Callable[
 
 
 def _doubtful(outcome: Outcome, moment: Callable[[int], str]) -> str:
-    """The readings that stand apart, with the first of each sensor."""
+    """Describe the doubtful readings, with the first of each sensor."""
     each = [
         f"{sensor} {doubts.count:,} ({'first ' if doubts.count > 1 else ''}{doubts.value:.10g} at "
         f"{moment(doubts.time_ms)})"
@@ -76,7 +76,7 @@ def _doubtful(outcome: Outcome, moment: Callable[[int], str]) -> str:
 
 
 def error_lines(outcome: Outcome) -> list[str]:
-    """The expected error, from readings that were hidden on purpose."""
+    """Describe the expected error, measured at readings that were hidden on purpose."""
     result = outcome.result
     lines = [f"no closed form: {result.refused}"] if result.form is None and result.refused else []
     if not result.expected_error:
@@ -103,14 +103,14 @@ def error_lines(outcome: Outcome) -> list[str]:
 
 
 def compared(percent: float) -> str:
-    """An error that is so much smaller than another one, in words."""
+    """Describe in words how much smaller one error is than another, in percent."""
     if round(percent) == 0:
         return "as much as"
     return f"{abs(percent):.0f} % {'less' if percent > 0 else 'more'} than"
 
 
 def gain_percent(outcome: Outcome) -> float | None:
-    """By how much the expected error is smaller than interpolation's, mean over sensors; None where it is unknown."""
+    """Reduction of the expected error against interpolation, mean over sensors; None if unknown."""
     result = outcome.result
     ratios = [
         error / result.line_error[sensor]
@@ -121,5 +121,5 @@ def gain_percent(outcome: Outcome) -> float | None:
 
 
 def method_name(method: str) -> str:
-    """The name of a method for people."""
+    """A readable name of a method."""
     return METHOD_NAMES.get(method, method)

@@ -1,7 +1,7 @@
-"""A CSV file as its own characters, so that it can be written back with a few cells changed and all else as it was.
+"""A CSV file kept as text, so that it can be written back with a few cells changed and the rest unchanged.
 
-A record is a line, or several lines where a quoted cell contains line ends. Cells are located in a record only when
-they are read or changed; every other character, line ends and byte order mark included, is kept.
+A record is one line, or several lines where a quoted cell contains line ends. Cells are located in a record only when
+they are read or changed; every other character, including line ends and byte order mark, is kept.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.errors import SettingsError
 
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")  # a lone carriage return is a character of its cell,
-_OLD_LINE = re.compile(r"[^\r]*\r|[^\r]+")  # unless the file has no other line ends
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")  # a lone carriage return belongs to its cell
+_OLD_LINE = re.compile(r"[^\r]*\r|[^\r]+")  # for files whose only line ends are carriage returns
 _BETWEEN_BLANKS = re.compile(r'[ \t]*(?:"[^"]*"|[^ \t]+)')
 _BLANKS = re.compile(" *")
-_CHUNK = 20_000  # records that are written at a time
-_MOST_KEPT = 1_000_000  # cells of records that were taken apart; about 80 MB
-_MOST_LINES = 1000  # of one record: a longer one has a quote that nothing closes
+_CHUNK = 20_000  # records written at a time
+_MOST_KEPT = 1_000_000  # cells kept of split records; about 80 MB
+_MOST_LINES = 1000  # lines of one record: a longer one has a quote that is never closed
 _BYTE_ORDER_MARK = "\ufeff"
 
 
 @dataclass(frozen=True)
 class Beside:
-    """Columns to insert to the right of a column: their names, and the cells of each row."""
+    """Columns to insert to the right of a column: their names and the cells of each row."""
 
     names: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -37,7 +37,7 @@ class Beside:
 
 @dataclass(frozen=True)
 class Changes:
-    """What to write differently.
+    """Changes to a file.
 
     cells: new text by column and row.
     beside: new columns, by the column to their left.
@@ -50,7 +50,7 @@ class Changes:
 
 
 class TextTable:
-    """Records of a CSV file and the places of its rows among them."""
+    """The records of a CSV file, and the places of its rows among them."""
 
     def __init__(
         self,
@@ -65,14 +65,13 @@ class TextTable:
 
         Args:
             raw: the whole file.
-            separator: between the cells; " ": any number of blanks and tabs.
-            encoding: of the file; empty: found from the bytes.
+            separator: separator between cells; " ": any number of blanks and tabs.
+            encoding: encoding of the file; empty: found from the bytes.
             header_line: number of the line with the names of the columns, from 0; -1: the file has none.
-            row_lines: number of the line with which each row begins; by default all lines below the names that are not
-                blank.
+            row_lines: number of the first line of each row; by default all lines below the names that are not blank.
 
         Raises:
-            SettingsError: the bytes are not text in that encoding, or there is no such line.
+            SettingsError: the bytes are not text in the encoding, or a line does not exist.
         """
         self._separator = separator
         self._blanks = separator == " "
@@ -83,7 +82,7 @@ class TextTable:
             raise SettingsError(f"expected text in {self._encoding}: {error}") from error
         if text.encode(self._encoding) != raw:
             raise SettingsError(f"expected text in {self._encoding}, found bytes that cannot be written back as read")
-        # A quoted cell, perhaps after blanks: quotes inside are doubled. A quote elsewhere is a character like others.
+        # Quotes inside a quoted cell are doubled; blanks may precede it. A quote elsewhere is an ordinary character.
         mark = re.escape(separator)
         self._cell = re.compile(rf'[ ]*"(?>(?:[^"]|"")*)"[^{mark}]*|[^{mark}]*')
         self._line = _LINE if "\n" in text else _OLD_LINE
@@ -94,7 +93,7 @@ class TextTable:
             below = range(record_of[header_line] + 1 if header_line >= 0 else 0, len(self._records))
             first_line = {place: line for line, place in reversed(list(enumerate(record_of)))}
             row_lines = [first_line[place] for place in below if self._records[place].strip("\r\n")]
-        self._kept: dict[int, list[str]] = {}  # cells by record: columns are read one after the other
+        self._kept: dict[int, list[str]] = {}  # cells by record: columns are read one by one
         self._kept_cells = 0
         rows = list(row_lines)
         if header_line >= lines or (rows and max(rows) >= lines):
@@ -103,7 +102,7 @@ class TextTable:
         self._rows = list(dict.fromkeys(record_of[line] for line in rows))
         if len(self._rows) != len(rows):
             raise SettingsError("expected one row in each line, found one that reaches over several lines")
-        # Lines of units, for example, which have as many cells as the names.
+        # Lines of units, for example, have as many cells as the names.
         self._between = set(range(self._header + 1, self._rows[0] if self._rows else 0)) if self._header >= 0 else set()
         header = self._cells(self._header) if self._header >= 0 else []
         self.names = [unquoted(cell).removeprefix(_BYTE_ORDER_MARK).strip(" \t") for cell in header]
@@ -167,7 +166,7 @@ class TextTable:
                         record = joined
                         break
                 else:
-                    end = place + 1  # nothing closes it: a quote like other characters
+                    end = place + 1  # never closed: an ordinary character
             yield record
             place = end
 
@@ -195,7 +194,7 @@ class TextTable:
         return out
 
     def _cells(self, place: int) -> list[str]:
-        """The cells of a record as they are written."""
+        """The cells of a record as written."""
         cells = self._kept.get(place)
         if cells is None:
             cells = self._taken_apart(place)
@@ -207,7 +206,7 @@ class TextTable:
     def _taken_apart(self, place: int) -> list[str]:
         record = self._records[place]
         body = record[: len(record) - len(_end_of(record))]
-        if self._blanks:  # those before a cell belong to it
+        if self._blanks:  # blanks before a cell belong to it
             cells = _BETWEEN_BLANKS.findall(body)
             return [*cells[:-1], cells[-1] + body[sum(map(len, cells)) :]] if cells else []
         if '"' not in body:
@@ -250,7 +249,7 @@ class TextTable:
             yield ("" if self._blanks else self._separator).join(out) + end
 
     def _replaced(self, cell: str, text: str) -> str:
-        """The cell with another text, in its own quotes and blanks."""
+        """The cell with another text inside the same quotes and blanks."""
         bare = cell.strip(" \t")
         if len(bare) > 1 and bare[0] == bare[-1] == '"':
             return cell.replace(bare, '"' + text.replace('"', '""') + '"', 1)
@@ -269,7 +268,7 @@ class TextTable:
 
 
 def unquoted(cell: str) -> str:
-    """The text of a cell as it is written in the file."""
+    """The text of a raw cell, without quotes."""
     if '"' not in cell:
         return cell
     bare = cell.removeprefix(_BYTE_ORDER_MARK).strip(" \t")
@@ -279,7 +278,7 @@ def unquoted(cell: str) -> str:
 
 
 def encoding_of(raw: bytes) -> str:
-    """UTF-16 by its byte order mark, UTF-8 if all is valid, else Latin-1, in which every byte is valid."""
+    """UTF-16 by its byte order mark, UTF-8 if all bytes are valid, else Latin-1, in which every byte is valid."""
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     try:

@@ -1,4 +1,4 @@
-"""Writes times in the form in which a file's own times are written."""
+"""Formats times like a file's own times."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _UNITS_PER_MS = (Fraction(1, 1000), Fraction(1), Fraction(1000), Fraction(1_000_
 
 
 def writer_of(cells: Sequence[Sequence[str]], times_ms: Sequence[int], zone: tzinfo) -> Writer:
-    """Find how times are written, from examples.
+    """Find the format of times from examples.
 
     Args:
-        cells: of each example, the texts of its one or two time columns.
-        times_ms: of each example.
-        zone: of times that carry none.
+        cells: texts of the one or two time columns of each example.
+        times_ms: time of each example.
+        zone: zone of times that carry none.
 
     Raises:
-        SettingsError: no known form gives the examples back as they are.
+        SettingsError: no known format reproduces the examples.
     """
     for writer in _writers(len(cells[0]), zone):
         if all(writer(time) == tuple(own) for own, time in zip(cells, times_ms, strict=True)):

@@ -1,8 +1,8 @@
-"""Groups that have the same sensor in different units, or of very different liveliness.
+"""Units of groups that have the same sensor in different units, or with very different movement.
 
-Errors of groups are put together to choose methods and widths of bands. Where one group counts in pascals and another
-in bar, the first would decide for both. So errors of a sensor whose groups move very differently are divided by how far
-the sensor moves in its group.
+Errors of groups are pooled to choose methods and widths of bands. If one group counts in pascals and another in bar,
+the first would decide for both. So if the groups of a sensor move very differently, its errors are divided by the mean
+move of the sensor in the group.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from glaim_stream.form import Kind
 
 Doubles = NDArray[np.float64]
 
-_ALIKE = 5.0  # times the least move of a group: up to here groups are of one kind, and their errors need no division
-_LEAST_MOVES = 20  # of a group from which its unit is known
+_ALIKE = 5.0  # largest ratio of groups' moves at which errors need no division
+_LEAST_MOVES = 20  # moves that a group's unit is found from
 
 
 def common_units(series: Sequence[Doubles], kinds: Sequence[Kind | None]) -> Doubles:
-    """The unit of each sensor [C] in groups that do not show one of their own; NaN where groups move alike.
+    """The unit of each sensor [C] in groups too small to show their own; NaN where groups move alike.
 
     Args:
-        series: of each group, float64 [C, N]; NaN where missing.
-        kinds: of the C sensors.
+        series: readings of each group, float64 [C, N]; NaN where missing.
+        kinds: kinds of the C sensors.
     """
     out = np.full(len(kinds), np.nan)
     moves = np.stack([_moves(values, kinds) for values in series]) if series else np.zeros((0, len(kinds)))
@@ -37,12 +37,12 @@ def common_units(series: Sequence[Doubles], kinds: Sequence[Kind | None]) -> Dou
 
 
 def units_of(values: Doubles, kinds: Sequence[Kind | None], common: Doubles) -> Doubles:
-    """The units of a group's sensors [C], by which errors are divided; 1 where groups move alike.
+    """The units of a group's sensors [C], which errors are divided by; 1 where groups move alike.
 
     Args:
-        values: float64 [C, N] of the group; NaN where missing.
-        kinds: of the C sensors.
-        common: as `common_units` found them.
+        values: float64 [C, N], readings of the group; NaN where missing.
+        kinds: kinds of the C sensors.
+        common: result of `common_units`.
     """
     if np.isnan(common).all():
         return np.ones(len(common))
@@ -51,9 +51,9 @@ def units_of(values: Doubles, kinds: Sequence[Kind | None], common: Doubles) -> 
 
 
 def _moves(values: Doubles, kinds: Sequence[Kind | None]) -> Doubles:
-    """Mean absolute move of each sensor between readings [C], over the root of the steps; NaN where it is unknown.
+    """Mean absolute move of each sensor between readings [C], over the root of the steps; NaN if unknown.
 
-    States and directions have the same unit everywhere. A meter's fall is none of its moves.
+    States and directions have the same unit everywhere. A fall of a meter does not count as a move.
     """
     out = np.full(len(kinds), np.nan)
     for sensor, kind in enumerate(kinds):

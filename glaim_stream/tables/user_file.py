@@ -1,4 +1,4 @@
-"""A user's file of readings: what it is, its cells, and the same file with its holes filled."""
+"""Reads a user's file of readings, and writes the same file with its holes filled."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from glaim_stream.tables.time_texts import writer_of
 
 _GZIP = b"\x1f\x8b"
 _ARROW_FILE = b"ARROW1"
-_COMPARED = 500  # cells of a column whose values are compared with their text
-_EXAMPLES = 2_000  # times that show how times are written
+_COMPARED = 500  # cells of a column that are compared with their text
+_EXAMPLES = 2_000  # times that their format is found from
 
 
 @dataclass(frozen=True)
 class UserFile:
-    """A file as it was read."""
+    """A file and its readings."""
 
     name: str
     reading: Reading
@@ -45,20 +45,20 @@ class UserFile:
 
     @property
     def form(self) -> FileForm:
-        """What the file is."""
+        """Form of the file."""
         return self.reading.form
 
 
 def open_file(name: str, raw: bytes, **stated: Any) -> UserFile:
-    """Find out what a file is, by its content, and read it.
+    """Find the form of a file by its content, and read it.
 
     Args:
-        name: of the file, for messages and for a group without a name.
-        raw: its bytes.
-        stated: what `files.read.read` takes as keywords.
+        name: name of the file, for messages and for a group without a name.
+        raw: bytes of the file.
+        stated: keywords of `files.read.read`.
 
     Raises:
-        SettingsError: it cannot be read, or can be read in two ways.
+        SettingsError: the file cannot be read, or can be read in two ways.
     """
     gzipped = raw.startswith(_GZIP)
     while raw.startswith(_GZIP):
@@ -90,10 +90,10 @@ def open_file(name: str, raw: bytes, **stated: Any) -> UserFile:
 
 
 def _check_places(file: UserFile, table: TextTable) -> None:
-    """Compare the values that were read with the cells that would be written back, in rows from the whole file.
+    """Compare the values that were read with the cells that would be written, in rows from the whole file.
 
     Raises:
-        SettingsError: they differ, as where quotes leave open what a row is.
+        SettingsError: values and cells differ, for example because quotes make rows ambiguous.
     """
     reading = file.reading
     names = [file.form.value] if file.form.layout == "long" else list(file.form.sensors)
@@ -108,7 +108,7 @@ def _check_places(file: UserFile, table: TextTable) -> None:
             try:
                 same = math.isclose(float(plain), values[row], rel_tol=1e-9)
             except ValueError:
-                same = plain.strip("-+.0123456789eE") != ""  # a way to write a number that float does not know
+                same = plain.strip("-+.0123456789eE") != ""  # a number format that float cannot parse
             if not same:
                 raise SettingsError(
                     f"{file.name}: row {row + 1:,} of {name!r} holds {text!r}, and was read as {values[row]:g}: "
@@ -117,7 +117,7 @@ def _check_places(file: UserFile, table: TextTable) -> None:
 
 
 def cells_of(file: UserFile) -> Cells:
-    """Bring what was read into the form that is filled.
+    """Return the readings of a file as cells to fill.
 
     Raises:
         SettingsError: a column of readings is inside another one.
@@ -127,7 +127,7 @@ def cells_of(file: UserFile) -> Cells:
 
 
 def _placed(file: UserFile, column: ReadingColumn) -> ReadingColumn:
-    """A column at its place in the file; cells that its rows are too short for are no holes."""
+    """A column at its place in the file; cells beyond the end of a short row are not holes."""
     place, hole = _place(file, column.name), column.hole
     if isinstance(file.table, TextTable) and hole.any():
         hole = hole & (file.table.widths > place)
@@ -135,10 +135,10 @@ def _placed(file: UserFile, column: ReadingColumn) -> ReadingColumn:
 
 
 def require_additions(file: UserFile, *, flags: bool, insert_rows: bool) -> None:
-    """Require that the file can take columns of flags and further rows, where these are asked for.
+    """Require that the file can take columns of flags and new rows, if requested.
 
     Raises:
-        SettingsError: it cannot.
+        SettingsError: the file cannot take them.
     """
     if insert_rows and file.form.zone:
         raise SettingsError(
@@ -161,16 +161,16 @@ def write(
     """Write the table with its holes filled, and return the number of inserted rows.
 
     Args:
-        file: the table as it was read.
-        cells: its readings.
-        outcome: the filled ones.
-        out: receives the bytes.
+        file: table as it was read.
+        cells: cells of the table.
+        outcome: filled cells.
+        out: stream that receives the bytes.
         flags: add columns of method and bounds beside each column of readings.
         insert_rows: insert rows for the steps that have none.
-        compress: by gzip.
+        compress: compress by gzip.
 
     Raises:
-        SettingsError: rows cannot be inserted, or a column's type cannot hold what it should.
+        SettingsError: rows cannot be inserted, or a column's type cannot hold the filled values.
     """
     require_additions(file, flags=flags, insert_rows=insert_rows)
     new, codes = new_rows(cells, outcome) if insert_rows else (None, np.empty(0, np.int64))
@@ -209,7 +209,7 @@ def _write(
 
 
 def _number_texts(file: UserFile, column: FilledColumn, series: Ints) -> NumberTexts:
-    """How the observed cells of a column write numbers."""
+    """The styles of a column's numbers, from its observed cells."""
     form = file.form.numbers.get(column.name, NumberForm())
     observed = column.method == Method.OBSERVED
     return NumberTexts.of(lambda rows: file.table.texts(column.place, rows), observed, series, form)
@@ -238,7 +238,7 @@ def _beside(file: UserFile, column: FilledColumn, series: Ints, style: NumberTex
 def _inserted(
     file: UserFile, cells: Cells, styles: Sequence[NumberTexts], new: NewRows, codes: Ints
 ) -> Mapping[int, Sequence[Sequence[str]]]:
-    """The cells of new rows of a file of text, by the row above them."""
+    """The cells of new rows of a text file, by the row above them."""
     if not len(new.below):
         return {}
     assert not isinstance(file.table, ArrowTable)

@@ -1,4 +1,4 @@
-"""Replays files and topic ranges through the worker's engine, to a topic or a file."""
+"""Replays files and topic ranges through the worker's engine to a topic or a file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reads files as records of the input topic: readings become messages as in `produce`, raw messages stay unchanged.
 
-Records go to partitions by the hash of their key, as a producer's do: each partition has its own watermark, so only the
-same partitions give the same rows.
+Records go to partitions by the hash of their key, as with a producer: each partition has its own watermark, so only
+the same partitions give the same rows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Group(msgspec.Struct):
     group: str
 
 
-class _FilledRow(msgspec.Struct):  # the fields of OF_ROWS
+class _FilledRow(msgspec.Struct):  # fields of OF_ROWS
     method: msgspec.Raw
     observed: msgspec.Raw
     value: msgspec.Raw
@@ -74,7 +74,7 @@ class Dealer:
         partition = self._partitions_by_key.get(key)
         if partition is None:
             numbers = list(range(self.partitions))
-            # Without a key a producer picks a partition at random; a replay must be reproducible.
+            # A producer picks a random partition for a record without a key; a replay must be reproducible.
             partition = 0 if key is None else DefaultPartitioner()(key, numbers, numbers)
             self._partitions_by_key[key] = partition
         return partition
@@ -90,10 +90,10 @@ def planned(plan: Plan) -> Messages:
 
 
 def raw_messages(path: Path) -> list[tuple[bytes | None, bytes, Sequence[tuple[str, bytes]]]]:
-    """Return (key, value, headers) of each message of a file; the key is the group named by a JSON message.
+    """Return (key, value, headers) of each message of a file; the key is the group that a JSON message names.
 
     Raises:
-        SettingsError: the file cannot be read, is empty, holds filled rows, or its name ends in none of RAW_ENDINGS.
+        SettingsError: the file cannot be read, is empty, holds filled rows, or its name has none of RAW_ENDINGS.
     """
     try:
         data = path.read_bytes()
@@ -115,9 +115,9 @@ def raw_messages(path: Path) -> list[tuple[bytes | None, bytes, Sequence[tuple[s
 
 
 def holds_messages(path: Path) -> bool:
-    """Whether a file of RAW_ENDINGS holds messages of the topic, and no table in JSON lines, as `{"time", "flow"}`.
+    """Whether a file of RAW_ENDINGS holds messages of the topic, not a table in JSON lines such as `{"time", "flow"}`.
 
-    One line with the names of a message suffices, so that the pipeline rejects the others and counts them.
+    One line with the names of a message suffices; the pipeline then rejects and counts the others.
     """
     if path.suffix == ".arrows":
         return True
@@ -133,13 +133,13 @@ def holds_messages(path: Path) -> bool:
                     return True
                 tables += 1
     except OSError:
-        return True  # `raw_messages` states what is wrong with it
+        return True  # `raw_messages` reports the error
     return not tables
 
 
-_JUDGED = 100  # lines that tell messages from a table
+_JUDGED = 100  # lines that are checked for messages
 _MESSAGES = ({"readings"}, {"values"}, {"sensor", "value"}, {"sensor", "ts"})
-_SLICE = 2000  # messages encoded at a time
+_SLICE = 2000  # messages that are encoded at a time
 _group_decoder = msgspec.json.Decoder(_Group)
 _row_decoder = msgspec.json.Decoder(_FilledRow)
 

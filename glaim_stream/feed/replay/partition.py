@@ -1,4 +1,4 @@
-"""One partition of a replay: batches in, output out, without commits and back-pressure."""
+"""One partition of a replay, without commits and back-pressure."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from glaim_stream.pipeline import PartitionEngine, Pending, Pipeline
 
 @dataclass(slots=True)
 class Counts:
-    """What a replay has done so far."""
+    """The counts of a replay so far."""
 
     records: int = 0
     warm_up_records: int = 0
     readings: int = 0
     rows: int = 0
     messages: int = 0
-    rejects: Counter[str] = field(default_factory=Counter)  # by cause
+    rejects: Counter[str] = field(default_factory=Counter)  # rejected records by cause
     faults: int = 0  # internal errors
-    outages: int = 0  # times that a group went dark or reported again
+    outages: int = 0  # number of times that a group went dark or reported again
 
 
 class PartitionReplay:
@@ -44,13 +44,13 @@ class PartitionReplay:
         """Start with empty windows.
 
         Args:
-            pipeline: shared with the other partitions.
-            publisher: publishes rows and dead letters.
-            counts: shared with the other partitions.
-            topic: name of the records' topic, for the dead letters.
-            partition: its number.
-            in_flight: most batches that wait for the imputer.
-            now_ms: wall time, epoch milliseconds.
+            pipeline: pipeline that all partitions share.
+            publisher: publisher of rows and dead letters.
+            counts: counts that all partitions share.
+            topic: topic of the records, for the dead letters.
+            partition: number of the partition.
+            in_flight: largest number of batches that wait for the imputer.
+            now_ms: clock of wall time, epoch milliseconds.
         """
         self._publisher, self._counts = publisher, counts
         self._in_flight = in_flight
@@ -58,10 +58,10 @@ class PartitionReplay:
         self._engine = PartitionEngine(
             pipeline, restore, topic=topic, partition=partition, now_ms=now_ms, on_fault=self._count_fault
         )
-        self._waiting: deque[tuple[Pending, bool]] = deque()  # and whether to publish its output
+        self._waiting: deque[tuple[Pending, bool]] = deque()  # batch, and whether to publish its output
 
     async def take(self, records: Sequence[InputRecord], *, publish: bool = True) -> None:
-        """Process a batch; without `publish` it only warms up the windows and scores, and its output is discarded."""
+        """Process a batch; without `publish` it only warms up windows and scores, and its output is discarded."""
 
         async def take_slice(pending: Pending) -> None:
             self._counts.readings += pending.applied.readings if publish else 0
@@ -74,7 +74,7 @@ class PartitionReplay:
         await take_slice(await self._engine.apply(records, take_slice))
 
     async def finish(self, *, close: bool) -> None:
-        """Wait for everything; with `close`, publish the open steps as the worker does when no more input arrives."""
+        """Wait for all batches; with `close`, publish the open steps, as the worker does when no more input arrives."""
         while close and (pending := self._engine.close_end()) is not None:
             await self._enqueue(pending, publish=True)
         while self._waiting:

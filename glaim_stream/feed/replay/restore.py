@@ -1,4 +1,4 @@
-"""Restores the windows of a replay: it may read a file and cannot go back in it, so it keeps a copy of the windows."""
+"""Restores the windows of a replay from a copy, since a replay of a file cannot go back in it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from glaim_stream.core.readings import InputRecord
 from glaim_stream.pipeline import Pipeline, Restore, Restored, copy_windows
 from glaim_stream.windows import PartitionWindows
 
-# A new copy is made once the records since the last one hold so many bytes. Copying 3,000 groups of 7 sensors takes 24
-# to 37 ms, about as long as applying 20,000 single readings of 80 bytes (2-core AMD EPYC, 2026-11-21): 12 us a group
-# against 1 us a reading. So 2 kB a group are 25 readings for one copy, and the batches kept are about as large as the
-# windows.
+# Bytes of records after which a new copy is made. Copying 3,000 groups of 7 sensors takes 24 to 37 ms, about as long as
+# applying 20,000 single readings of 80 bytes (2-core AMD EPYC, 2026-11-21): 12 us a group against 1 us a reading. So
+# 2 kB a group are 25 readings for one copy, and the batches kept are about as large as the windows.
 COPY_BYTES, COPY_BYTES_PER_GROUP = 16_000_000, 2_000
 
 
 class CopyRestore(Restore):
-    """A copy of one partition's windows, and the batches that were applied since."""
+    """A copy of one partition's windows, and the batches applied since."""
 
     def __init__(self, pipeline: Pipeline, *, now_ms: Callable[[], int]) -> None:
         self._pipeline, self._now_ms = pipeline, now_ms
@@ -25,11 +24,11 @@ class CopyRestore(Restore):
         self._since_bytes = 0
 
     async def before(self, records: Sequence[InputRecord]) -> Restored:
-        """See Restore. Applies the batches since the copy again; none of them failed the first time."""
+        """See Restore. The batches since the copy are applied again; none of them failed the first time."""
         windows = self._pipeline.windows() if self._copy is None else copy_windows(self._pipeline, self._copy)
         for batch in self._since:
             for _ in self._pipeline.slices(windows, batch, now_ms=self._now_ms()):
-                pass  # the output of these batches exists already
+                pass  # the output of these batches already exists
         return Restored(windows)
 
     def note_applied(self, records: Sequence[InputRecord], windows: PartitionWindows) -> None:

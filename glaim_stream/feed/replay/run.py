@@ -19,12 +19,12 @@ from glaim_stream.feed.replay.sinks import FileSink, OutageFile, Recorded, Rejec
 from glaim_stream.kafka import Range, ensure_topic, poll_records, read_range, reader
 from glaim_stream.output import Publisher, RowFile
 
-Progress = Callable[[int, int], object]  # records so far, records in all
+Progress = Callable[[int, int], object]  # records so far, all records
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where the output goes: rows to a file or else to the output topic, rejects and outages to files of their own."""
+    """The files of the output; without a file for them, rows go to the output topic."""
 
     file: Path | None = None
     newest_only: bool = False
@@ -34,7 +34,7 @@ class Target:
 
 @dataclass(slots=True)
 class ReplayReport:
-    """What a replay has done; complete when it has ended."""
+    """A report on a replay; complete when the replay has ended."""
 
     counts: Counts = field(default_factory=Counts)
     seconds: float = 0.0
@@ -54,11 +54,11 @@ async def replay_messages(
     """Replay messages of a file.
 
     Args:
-        settings: catalogue, models and imputer as for a worker; Kafka and the output topic where rows go to a topic.
+        settings: catalogue, models and imputer as for a worker; also Kafka and the output topic if rows go to a topic.
         messages: (key, value, headers) in the order in which they would be produced.
         partitions: number of partitions that the input topic would have.
         total: number of messages, for the progress.
-        target: where the output goes.
+        target: destination of the output.
         close: publish the steps that are open at the end, as the worker does when no more input arrives.
         on_progress: called after each batch.
 
@@ -89,9 +89,9 @@ async def replay_ranges(
     """Replay ranges of a topic, one partition after the other.
 
     Args:
-        settings: as for `replay_messages`.
-        ranges: for each partition the range that warms up its windows (warmup.py), and the range to replay.
-        target: where the output goes.
+        settings: settings as for `replay_messages`.
+        ranges: range that warms up the windows (warmup.py) and range to replay, for each partition.
+        target: destination of the output.
         close: publish the steps that are open at the end.
         on_progress: called after each batch.
 
@@ -117,23 +117,23 @@ async def replay_ranges(
 async def _running(
     settings: Settings, target: Target, partitions: int
 ) -> AsyncIterator[tuple[Callable[[int], PartitionReplay], ReplayReport]]:
-    """Build everything; yields what opens a partition by its number, and the report."""
+    """Build a replay; yield a function that opens a partition by number, and the report."""
     start_s = time.monotonic()
     report = ReplayReport()
 
     def count_failure(rung: str, model: str) -> None:
         report.failures[rung] += 1
 
-    # Without upgrades: they depend on when a model is back, and a replay reports a model that was away.
+    # Upgrades are off: they depend on when a model is back, and a replay reports a model that was away.
     pipeline, ladder = create_pipeline(settings, upgrades=False, on_failure=count_failure)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(ladder.close)
         for rung in ladder.rungs:
             if isinstance(rung, ServedRung):
-                await rung.check()  # rows of the wrong model are worse than none
+                await rung.check()  # rows of the wrong model are worse than no rows
         forms = closed_forms_of(pipeline, ladder) if settings.imputer == "gaussian" else None
         if forms is not None:
-            forms.require_forms()  # a worker may still get one; a replay would interpolate to its end
+            forms.require_forms()  # a worker may still get forms; a replay would interpolate to its end
         rejects = stack.enter_context(RejectFile(target.rejects)) if target.rejects is not None else None
         outages = stack.enter_context(OutageFile(target.outages)) if target.outages is not None else None
         sink: Publisher

@@ -1,4 +1,4 @@
-"""Sinks of a replay: a file, or a topic by the same publisher as the worker's."""
+"""Sinks of a replay: a file, or a topic with the worker's publisher."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from glaim_stream.output import Announcement, Output, Publisher, RowFile, read_r
 
 
 class FileSink:
-    """A publisher of rows to a file, which appears complete at the end; see output.Publisher."""
+    """A publisher of rows to a file that appears complete at the end; see output.Publisher."""
 
     def __init__(self, file: RowFile) -> None:
         self._file = file
 
     async def publish(self, output: Output) -> None:
-        """Write the rows, and nothing else of the output."""
+        """Write only the rows of the output."""
         for message in output.messages:
             self._file.add(without_dictionaries(read_rows(message.value)))
 
 
 class _LinesFile:
-    """A file of JSON lines that appears complete at the end, or not at all."""
+    """A file of JSON lines that appears complete at the end or not at all."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -59,7 +59,7 @@ class _LinesFile:
 
 
 class RejectFile(_LinesFile):
-    """Rejected records, one a line: offset, cause, detail, positions, and the value as text or as hex."""
+    """A file of rejected records, one per line: offset, cause, detail, positions, and the value as text or hex."""
 
     def add(self, letters: Sequence[DeadLetter]) -> None:
         """Write dead letters."""
@@ -77,7 +77,7 @@ class RejectFile(_LinesFile):
 
 
 class OutageFile(_LinesFile):
-    """Outages and their ends, one a line, as on the outage topic."""
+    """A file of outages and their ends, one per line, as on the outage topic."""
 
     def add(self, announcements: Sequence[Announcement]) -> None:
         """Write outages."""
@@ -88,8 +88,8 @@ class OutageFile(_LinesFile):
 class Recorded:
     """A sink whose dead letters and outages go to files, or nowhere.
 
-    They do not go to their topics: the live worker has sent its dead letters, and has announced each outage when it
-    happened. Nor do events of sensor health, which are left out.
+    They do not go to their topics: the live worker has sent its dead letters, and announced each outage when it
+    happened. Events of sensor health are left out.
     """
 
     def __init__(self, sink: Publisher, rejects: RejectFile | None, outages: OutageFile | None = None) -> None:
@@ -123,6 +123,6 @@ def producer_send(producer: AIOKafkaProducer) -> Send:
 
 @asynccontextmanager
 async def topic_sink(settings: Settings) -> AsyncIterator[KafkaPublisher]:
-    """A publisher of rows to `settings.output_topic`, in messages like the worker's."""
+    """A publisher of rows to `settings.output_topic`, in the worker's messages."""
     async with AIOKafkaProducer(**({"linger_ms": LINGER_MS} | producer_options(settings))) as producer:
         yield KafkaPublisher(producer_send(producer), settings)

@@ -1,8 +1,8 @@
-"""How far before a range its windows must be read, so that its first rows equal those of the live worker.
+"""Finds the records before a range that warm up its windows, so that its rows equal those of the live worker.
 
 The bound is exact: the decoder rejects readings stamped further ahead of their record than the catalogue allows. So a
-record that was produced before a moment holds no reading beyond that moment plus the allowance, and records older than
-the windows' span before the range's watermark can be left out by their times alone.
+record that was produced before a moment holds no reading beyond that moment plus the allowance. Records older than the
+windows' span before the range's watermark can therefore be left out by their times alone.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def nothing_before(part: Range) -> Range:
 
 
 async def warm_up_range(consumer: Any, part: Range, catalogue: Catalogue) -> Range:
-    """Return the range of records before `part` that its rows depend on; it may be empty.
+    """Return the range of records before `part` that the rows of `part` depend on; it may be empty.
 
     Args:
-        consumer: from `ranges.reader`.
-        part: the range to replay.
-        catalogue: the models whose windows are warmed up.
+        consumer: consumer from `ranges.reader`.
+        part: range to replay.
+        catalogue: catalogue of the models whose windows are warmed up.
     """
     before = replace(part, begin=part.oldest, end=part.begin)
     if not len(before):
@@ -38,7 +38,7 @@ async def warm_up_range(consumer: Any, part: Range, catalogue: Catalogue) -> Ran
     newest_ms = await _newest_event_ms(consumer, before, catalogue)
     if newest_ms is None:
         return before
-    # The newest reading just before the range is at most the newest of all, so the bound can only lie too early.
+    # The newest reading just before the range is at most the newest of all, so the bound can only be too early.
     bound_ms = newest_ms - history_ms(catalogue, scored=True)
     at = (await consumer.offsets_for_times({part.tp: max(0, bound_ms)})).get(part.tp)
     return replace(before, begin=min(max(part.oldest, at.offset), part.begin)) if at is not None else before
