@@ -1,4 +1,4 @@
-"""Sends readings to the input topic at a chosen speed, and reports what the broker acknowledged.
+"""Sends readings to the input topic at a chosen speed, and reports the acknowledgements of the broker.
 
 Whole record batches are built here and handed to the driver. This is ten times as fast as one send per message, as a
 replay of single readings at full speed needs. The order within a key is kept, and idempotence prevents a retry from

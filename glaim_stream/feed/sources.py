@@ -77,8 +77,8 @@ def read_source(
     Args:
         path: file of any kind that `glaim_stream.files.read` reads.
         separator: separator of group and sensor in a wide file's column names, if all names contain it; otherwise it is
-            found out. The first one in a name counts, so that sensor ids may contain it (`station-7.PM2.5`).
-        time_column: time column, or several as `Date+Clock`; default: found out.
+            detected. The first one in a name counts, so that sensor ids may contain it (`station-7.PM2.5`).
+        time_column: time column, or several as `Date+Clock`; default: detected.
         group: group of a file that names none; default: the file's name.
         missing: numbers and texts that mean a missing value, besides those that are detected.
         timezone: zone of timestamps that carry none.

@@ -37,9 +37,9 @@ def layout_of(
         table: Arrow columns by name, without those of the time.
         numbers: columns that hold numbers, as numbers.
         times_ms: int64 [R], NO_TIME where a row has none.
-        group: column that names the group of a row; None: found out.
-        sensor: column that names the sensor of a row that is one reading; "": found out.
-        value: column of the value of that reading; "": found out.
+        group: column that names the group of a row; None: detected.
+        sensor: column that names the sensor of a row that is one reading; "": detected.
+        value: column of the value of a row that is one reading; "": detected.
         name: name of the file, for messages.
 
     Raises:

@@ -72,7 +72,7 @@ def number_columns(
     Args:
         columns: Arrow columns of text, without blanks around the cells.
         missing: words that mean a missing value, besides the usual ones.
-        decimal: decimal sign; "": found out.
+        decimal: decimal sign; "": detected.
         separator: separator of the file's cells.
         name: name of the file.
 

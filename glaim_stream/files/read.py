@@ -58,7 +58,7 @@ def read(
         decimal: decimal sign, "." or ",".
         group: column that names the group of a row.
         sensor: column that names the sensor of a row that is one reading.
-        value: column of the value of that reading.
+        value: column of the value of a row that is one reading.
         separator: separator of group and sensor in column names, if all names contain it.
         sensors: columns that are sensors, or names of sensors in `<group><separator><sensor>`; default: columns that
             hold measurements. If rows name their sensors, all are read.

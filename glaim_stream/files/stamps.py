@@ -271,7 +271,7 @@ def _numbered(numbers: Any) -> list[Stamps]:
     if pa.types.is_integer(numbers.type):
         whole = np.asarray(pc.fill_null(numbers, 0), np.int64)
         spelled = _spelled(whole, valid)
-        if spelled is not None:  # 2025030112 could also be a second of 2034, but not all by chance valid hours
+        if spelled is not None:  # 2025030112 may also be a second of 2034, but not all cells are valid hours by chance
             return [spelled]
         exact = whole.astype(np.float64)
     elif pa.types.is_floating(numbers.type):

@@ -55,8 +55,8 @@ def times_of(
     Args:
         table: Arrow columns by name, as in the file.
         numbers: columns that hold numbers, as numbers.
-        wanted: time column, or several joined by +; "": found out.
-        order: order of dates, dmy or mdy; "": found out.
+        wanted: time column, or several joined by +; "": detected.
+        order: order of dates, dmy or mdy; "": detected.
         name: name of the file.
 
     Raises:

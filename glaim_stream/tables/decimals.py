@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _MOST_DECIMALS = 17
-_SHARE = 0.95  # share of the cells without more decimals; the others are rounding errors of a program
+_SHARE = 0.95  # share of the cells that the decimals must suffice for; the rest are rounding errors of a program
 _EXACT = 15  # significant digits of a double; a cell with more shows rounding errors
 _EXPONENT = re.compile(r"[+-]?\d+(?:\D(?P<decimals>\d*))?(?P<letter>[eE])(?P<sign>[+-]?)(?P<digits>\d+)")
 

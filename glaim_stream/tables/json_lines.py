@@ -31,7 +31,7 @@ class _Member:
 
 @dataclass(frozen=True)
 class _Line:
-    """The object in a line: its scalar members, and the ends of its objects."""
+    """The object in a line: its members except objects, and the ends of its objects."""
 
     members: dict[Path, _Member]
     closes: dict[Path, int]  # place of the brace that closes an object; () is the outermost one

@@ -33,7 +33,7 @@ Names = Hashable | Sequence[Hashable]
 
 @dataclass(frozen=True)
 class Flags:
-    """A caller's statements about a table; None: found out.
+    """A caller's statements about a table; None: detected.
 
     time: name of the column of times; False takes the rows as even steps.
     group: name of one or many columns, or levels of the index, that distinguish the series of a long table.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from glaim_stream.core.errors import SettingsError
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")  # a lone carriage return belongs to its cell
-_OLD_LINE = re.compile(r"[^\r]*\r|[^\r]+")  # for files whose only line ends are carriage returns
+_OLD_LINE = re.compile(r"[^\r]*\r|[^\r]+")  # line of a file with no other line ends
 _BETWEEN_BLANKS = re.compile(r'[ \t]*(?:"[^"]*"|[^ \t]+)')
 _BLANKS = re.compile(" *")
 _CHUNK = 20_000  # records written at a time

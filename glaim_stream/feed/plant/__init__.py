@@ -162,7 +162,7 @@ def simulate(days: float = 7.0, *, groups: int = 8, seed: int = 0, start_ms: int
     """Run the plant.
 
     Args:
-        days: How long, in days of 1,440 one-minute steps.
+        days: Duration in days of 1,440 one-minute steps.
         groups: Number of pumps, named pump-1, pump-2, ...
         seed: Draws demand, valves, weather and noise.
         start_ms: Time of the first step, epoch ms; the hour of the day follows from it.

@@ -148,7 +148,7 @@ def _json_key(line: bytes) -> bytes | None:
     try:
         return _group_decoder.decode(line).group.encode()
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return None  # the pipeline rejects what cannot be decoded
+        return None  # the pipeline rejects lines that cannot be decoded
 
 
 def _is_filled_row(line: bytes) -> bool:

@@ -81,7 +81,7 @@ class PartitionReplay:
             await self._settle_oldest()
 
     async def close(self) -> None:
-        """Cancel what still waits for the imputer."""
+        """Cancel the batches that still wait for the imputer."""
         await self._engine.close()
 
     async def _enqueue(self, pending: Pending, *, publish: bool) -> None:
