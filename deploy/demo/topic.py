@@ -14,7 +14,7 @@ Records = dict[int, list[ConsumerRecord]]
 
 def read_topic(settings: Settings, topic: str) -> Records:
     """All records of a topic by partition, ordered by offset."""
-    consumer = KafkaConsumer(**consumer_options(settings), max_poll_records=5000)
+    consumer = KafkaConsumer(**(consumer_options(settings) | {"max_poll_records": 5000}))
     try:
         partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())]
         consumer.assign(partitions)

@@ -40,7 +40,7 @@ class Watcher:
         self._settings = settings
         self._stop = threading.Event()
         self._failure: Exception | None = None
-        self._consumer = KafkaConsumer(**consumer_options(settings), max_poll_records=500)
+        self._consumer = KafkaConsumer(**(consumer_options(settings) | {"max_poll_records": 500}))
         self._partitions = [
             TopicPartition(topic, number)
             for topic in (settings.output_topic, settings.dlq_topic, settings.late_topic)

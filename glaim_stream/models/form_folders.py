@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import fcntl
 import os
 import shutil
 import tempfile
@@ -58,6 +57,8 @@ def _locked(folder: Path) -> int | None:
     except OSError:
         return None
     try:
+        import fcntl  # late: Windows lacks it, and no worker runs there
+
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(handle)

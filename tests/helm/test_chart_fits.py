@@ -27,7 +27,9 @@ def test_ports_and_probes_match_the_metrics_port_of_the_worker(chart: Chart, nam
     container = worker_pod(objects)["spec"]["containers"][0]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     given = environment(container)
-    assert ports.pop("page", None) == (int(given["GLAIM_PAGE_PORT"]["value"]) if "GLAIM_PAGE_PORT" in given else None)
+    assert ports.pop("page", None) == (
+        int(given["GLAIM_PAGE"]["value"].rpartition(":")[2]) if "GLAIM_PAGE" in given else None
+    )
     assert ports == {"metrics": int(given["GLAIM_METRICS_PORT"]["value"])}
     pages = {probe: container[probe]["httpGet"]["path"] for probe in container if probe.endswith("Probe")}
     assert pages == {
