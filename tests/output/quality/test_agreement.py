@@ -55,7 +55,10 @@ def stream(
     return out
 
 
-async def test_live_figures_are_those_of_the_offline_score_and_of_the_page() -> None:
+async def test_live_figures_are_those_of_the_offline_score_and_of_the_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("glaim_stream.pipeline.pipeline.FEWEST_WINDOWS", 32)  # probes at a step, so that they suffice
     evaluate = pytest.importorskip("training.evaluate", reason="torch is not installed")
     from training.config import read
     from training.data import WindowSet, fit_scale, load, split
