@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,14 @@ def test_no_door_shows_a_name_of_a_module_that_does_not_define_it() -> None:
             for name in modules & set(shown(path.parent) or []) if package != "glaim_stream.core" else ():
                 lazily = "opened(__name__)" in path.read_text()
                 assert homes[name] == package or (homes[name] == f"{package}.{name}" and not lazily), (package, name)
+
+
+def test_every_door_opens() -> None:
+    packages = [path.parent.relative_to(ROOT) for path in sources("glaim_stream") if path.name == "__init__.py"]
+    for package in packages:
+        module = import_module(".".join(package.parts))
+        for name in shown(ROOT / package) or []:
+            assert getattr(module, name, None) is not None or package.name == "core", f"{package}: {name}"
 
 
 @pytest.mark.parametrize("tree", PRODUCT)
