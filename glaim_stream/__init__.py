@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from glaim_stream.core.doors import opened
 
 if TYPE_CHECKING:
     from glaim_stream.tables.impute import impute
@@ -11,14 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Imputer", "impute"]
 
-_MODULES = {"Imputer": "glaim_stream.tables.imputer", "impute": "glaim_stream.tables.impute"}
-
-
-def __getattr__(name: str) -> Any:
-    """Import what fills tables when it is first used, so that commands start without it."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+__getattr__ = opened(__name__)  # commands start without what fills tables
 
 
 def __dir__() -> list[str]:
