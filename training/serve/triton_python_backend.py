@@ -1,8 +1,8 @@
 """Triton's python backend for a GLAIM model: loads the `model.pt` beside this file and answers batches of windows.
 
-Triton hands over all requests of one dynamic batch. They are stacked into one torch batch, because one forward pass of
-16 windows is several times cheaper than 16 of one, and the answer is cut apart again. A request that cannot be used
-gets an error of its own and does not affect the others.
+Triton hands over all requests that its dynamic batcher put together. They are stacked into one torch batch, because
+one forward pass of 16 windows is several times cheaper than 16 of one, and the answer is cut apart again. A request
+that cannot be used gets an error of its own; the others do not notice.
 
 Runs with numpy 1.26 or 2 and with nothing of this project installed.
 """
@@ -22,7 +22,7 @@ PIECE = 16  # windows a forward pass: more fall out of a core's cache (measured:
 
 
 class TritonPythonModel:
-    """The class that the python backend loads."""
+    """What the python backend looks for."""
 
     def initialize(self, args: dict[str, str]) -> None:
         """Load the model; called once for each instance."""
@@ -42,9 +42,9 @@ class TritonPythonModel:
         self.prove(path.parents[1] / "warmup")
 
     def prove(self, warmup: Path) -> None:
-        """Run the warm-up window, if there is one; after an error there this version is not loaded.
+        """Run the warm-up window, if there is one; an error there means that this version is not loaded.
 
-        Triton 2.51 ends by a segmentation fault if its own warm-up fails, at once or after some polls, and again at
+        Triton 2.51 ends by a segmentation fault where its own warm-up fails, at once or after some polls, and again at
         each start. A version that fails here never gets that far, and the other models are served.
         """
         if not all((warmup / name.lower()).exists() for name in (VALUES, OBSERVED)):
@@ -56,7 +56,7 @@ class TritonPythonModel:
                 self.model(*(torch.from_numpy(each.repeat(size, axis=0)) for each in (values, observed)))
 
     def execute(self, requests: list[Any]) -> list[Any]:
-        """Return one response for each request, in their order."""
+        """One response for each request, in their order."""
         responses: list[Any] = [None] * len(requests)
         taken: list[int] = []
         values, observed = [], []
@@ -74,7 +74,7 @@ class TritonPythonModel:
         return responses
 
     def read(self, request: Any) -> tuple[Any, Any]:
-        """Return the two arrays of a request, [b, C, T] each; ValueError names the problem."""
+        """The two arrays of a request, [b, C, T] each; ValueError says what is wrong with them."""
         values = pb_utils.get_input_tensor_by_name(request, VALUES)
         observed = pb_utils.get_input_tensor_by_name(request, OBSERVED)
         if values is None or observed is None:
