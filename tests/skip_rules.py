@@ -19,7 +19,6 @@ ALLOWED_SKIPS: Mapping[str, str] = {
     r"this machine has a GPU": "the test is about machines without one",
     r"no IPv6 here": "a property of the machine's network",
     r"right to mount a tmpfs": "a property of the container in which the tests run",
-    r"images are built by root with": "building an image needs programs of the distribution, and root",
 }
 
 

@@ -2,7 +2,7 @@
 
 The absolute paths that the file changes (/opt, /src, /usr/local/lib) are moved below one directory, also in RUN lines;
 `python` is the interpreter of the tests. Both stages share the directory, so nothing is copied between them. Of the
-base image there is one package of the standard library. test_images_built.py has the file built by an engine.
+base image there is one package of the standard library.
 """
 
 import json

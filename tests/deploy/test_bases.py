@@ -80,10 +80,3 @@ def test_lines_that_cannot_be_read_are_refused(tmp_path: Path, line: str) -> Non
     file.write_text(f"# a comment\n\n{line}\n")
     with pytest.raises(BasesInvalid, match="expected NAME_IMAGE=repository:tag"):
         read_bases(file)
-
-
-def test_a_registry_may_have_a_port(tmp_path: Path) -> None:
-    file = tmp_path / ".env"
-    file.write_text("A_IMAGE=localhost:5000/team/a:1.0\n")
-    base = read_bases(file)["A_IMAGE"]
-    assert (base.repository, base.tag) == ("localhost:5000/team/a", "1.0")

@@ -18,7 +18,6 @@ from deploy.demo.scenario import Scenario, plant
 from deploy.demo.score import gain_percent, score
 from deploy.demo.summary import Summary, write
 from glaim_stream.output import Method
-from tests.chromium import look
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
@@ -131,17 +130,6 @@ def test_names_from_the_data_are_escaped(html: str) -> None:
     assert "A &lt;fast&gt; &amp; small one" in html
     assert "this is &lt;no&gt; Linux" in html
     assert "<fast>" not in html
-
-
-@pytest.mark.slow  # quicker: the page is well-formed, above
-@pytest.mark.parametrize("width", [360, 1280])
-def test_page_is_readable_at_every_width(html: str, width: int, tmp_path: Path) -> None:
-    seen = look(html, width, tmp_path)
-    assert seen.page_width <= width
-    assert seen.beyond == []
-    assert seen.smallest[0] >= 12, seen.smallest
-    assert len(seen.panels) == panels.MOST_PANELS
-    assert all(wide >= 0.55 * width and 120 <= high <= 320 for wide, high in seen.panels), seen.panels
 
 
 def test_worse_model_is_reported_as_worse(summary: Summary, measured: Measured, scenario: Scenario) -> None:

@@ -6,12 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
 
 from deploy.cache import CHECKOUT
-from deploy.demo.options import parse
 from deploy.demo.scenario import BEIJING_FILE, CATALOGUES, beijing, plant
-from deploy.demo.screen import Counters, Screen
 from glaim_stream.core.catalogue import read_catalogue
 from glaim_stream.core.contract import CONTRACT_FILE, read_contract
 from glaim_stream.core.errors import SettingsError
@@ -66,12 +63,6 @@ def test_folder_without_the_file_is_an_error_that_names_it(tmp_path: Path) -> No
         beijing(tmp_path)
 
 
-def test_speed_zero_means_no_limit() -> None:
-    assert plant(hours=1, groups=1, speed=0, seed=1).speed is None
-    assert plant(hours=1, groups=1, speed=60, seed=1).speed == 60
-    assert plant(hours=1, groups=1, seed=1).speed
-
-
 @pytest.mark.parametrize("name", ["plant", "beijing"])
 def test_catalogues_fit_the_shipped_models(name: str) -> None:
     model = read_catalogue(CATALOGUES / f"{name}.yaml").models[0]
@@ -91,36 +82,3 @@ def test_catalogue_of_the_plant_has_the_limits_of_the_simulation() -> None:
     assert [(s.id, s.unit, s.min, s.max) for s in model.sensors] == [
         (s.id, s.unit, s.minimum, s.maximum) for s in SENSORS
     ]
-
-
-@pytest.mark.parametrize(
-    "flags", [["--hours", "0"], ["--hide", "0"], ["--hide", "0.9"], ["--groups", "0"], ["--speed", "-1"], ["--what"]]
-)
-def test_invalid_option_exits_with_status_2(flags: list[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        parse(flags)
-    assert ended.value.code == 2
-
-
-def test_data_folder_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GLAIM_DATA", "/somewhere")
-    assert parse([]).data == Path("/somewhere")
-    monkeypatch.delenv("GLAIM_DATA")
-    assert parse([]).data is None
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_screen_shows_phases_and_counters(tmp_path: Path, terminal: bool) -> None:
-    with (tmp_path / "screen").open("w+") as file:
-        with Screen(Console(file=file, force_terminal=terminal, width=100)) as screen:
-            screen.phase("streaming")
-            screen.count(Counters(1500, 3000, 2000, {"model": 7}, 3))
-            screen.console.print(screen)
-            screen.stop_counting()
-            screen.phase("auditing")
-            screen.end_phase()
-        file.seek(0)
-        shown = file.read()
-    assert "streaming" in shown
-    assert "1,500" in shown
-    assert list(screen.seconds) == ["streaming", "auditing"]

@@ -10,7 +10,7 @@ import pytest
 from deploy.demo.grid import NO_ROW, Grid, holes_by_method, outcome
 from deploy.demo.score import coverage, score
 from deploy.demo.watch import latency_percentiles
-from glaim_stream.output import METHODS, SCHEMA, Method, encode, read_rows
+from glaim_stream.output import SCHEMA, Method
 
 GRID = Grid(("a", "b"), ("x", "y"), 60_000, 60_000, 4)
 NAN = float("nan")
@@ -57,70 +57,12 @@ def test_observed_values_first_estimates_and_final_values_are_distinguished() ->
     assert found.newest_method[1, 1, 3] == NO_ROW
 
 
-def test_late_reading_replaces_the_estimate_and_its_method() -> None:
-    found = outcome(
-        GRID,
-        [
-            rows(("a", "x", 1, 2.0, "model", 0, False), ("a", "x", 1, 3.0, "model", 1, True)),
-            rows(("a", "x", 1, 9.0, "observed", 2, True)),
-        ],
-    )
-    assert found.newest_method[0, 0, 1] == Method.OBSERVED
-    assert found.observed[0, 0, 1] == 9.0
-    assert holes_by_method(found) == {name: 0 for name in METHODS if name != "observed"}
-
-
 def test_lower_revision_after_a_restart_changes_nothing() -> None:
     again = rows(("b", "y", 2, 1.0, "interpolation", 0, False))
     found = outcome(GRID, [rows(("b", "y", 2, 2.0, "model", 1, True)), again])
     assert found.newest_method[1, 1, 2] == Method.MODEL
     assert found.final.value[1, 1, 2] == 2.0
     assert holes_by_method(found)["model"] == 1
-
-
-def test_later_row_wins_among_equal_revisions_of_a_message() -> None:
-    found = outcome(GRID, [rows(("a", "x", 0, 1.0, "model", 0, False), ("a", "x", 0, 2.0, "model", 0, False))])
-    assert found.provisional.value[0, 0, 0] == 2.0
-
-
-def test_null_is_a_hole_without_imputation() -> None:
-    found = outcome(GRID, [rows(("a", "x", 0, None, "none", 0, True))])
-    assert np.isnan(found.final.value[0, 0, 0])
-    assert holes_by_method(found)["none"] == 1
-
-
-def test_rows_outside_the_grid_are_ignored() -> None:
-    found = outcome(
-        GRID,
-        [
-            rows(
-                ("zz", "x", 0, 1.0, "model", 0, True),
-                ("a", "zz", 0, 1.0, "model", 0, True),
-                ("a", "x", 4, 1.0, "model", 0, True),
-                ("a", "x", -1, 1.0, "model", 0, True),
-            )
-        ],
-    )
-    assert (found.newest_method == NO_ROW).all()
-
-
-def test_messages_of_the_worker_can_be_read() -> None:
-    from glaim_stream.output import Rows
-
-    one = Rows(
-        group=np.array([1], np.int32), sensor=np.array([0], np.int32), ts_ms=np.array([120_000]),
-        event_time_ms=np.array([0]),
-        value=np.array([4.0], np.float32), observed=np.array([False]), method=np.array([Method.BLEND], np.int8),
-        status=np.array([0x40910000], np.uint32),
-        lower=np.array([np.nan], np.float32), upper=np.array([np.nan], np.float32),
-        gap_age=np.array([1], np.int32), revision=np.array([1], np.int16), final=np.array([True]),
-        version=np.array([0], np.int8),
-    )  # fmt: skip
-    messages = list(encode(one, group_names=["a", "b"], sensor_names=["x", "y"], version_names=[""]))
-    found = outcome(GRID, [read_rows(value) for value, _ in messages])
-    assert found.final.value[1, 0, 1] == 4.0
-    assert found.final.method[1, 0, 1] == Method.BLEND
-    assert np.isnan(found.final.lower[1, 0, 1])
 
 
 def test_hidden_values_are_assigned_to_their_cells() -> None:
@@ -173,12 +115,6 @@ def test_cell_that_the_model_did_not_fill_does_not_count() -> None:
     eligible = np.array([True, False, False, False]).reshape(1, 2, 2)
     found = scored(cells(1, 2, 3, 4), {"model": cells(2, 9, 9, 9)}, eligible)
     assert (found.cells, found.mae["model"]) == (1, 1.0)
-
-
-def test_without_cells_the_error_is_null() -> None:
-    found = scored(cells(NAN, NAN, NAN, NAN), {"model": cells(1, 2, 3, 4)})
-    assert found.cells == 0
-    assert found.document()["mae"] == {"model": None}
 
 
 def test_coverage_is_the_share_inside_the_interval() -> None:

@@ -9,8 +9,6 @@ import pytest
 from deploy.demo import stage
 from deploy.demo.__main__ import main
 from deploy.errors import FetchError, TritonUnavailable
-from deploy.ports import LOOPBACK, choose_port
-from glaim_stream.core.settings import read_settings
 
 
 def fails_with(error: Exception) -> Callable[..., None]:
@@ -31,23 +29,6 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
-def test_kafka_and_triton_are_downloaded_before_the_start(fetched: list[str]) -> None:
-    assert stage.fetch_parts("triton", print) is None
-    assert fetched == ["find_java", "kafka_jars", "install_triton"]
-
-
-def test_external_servers_are_not_downloaded(fetched: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GLAIM_KAFKA", "a:1")
-    monkeypatch.setenv("GLAIM_TRITON", "b:2")
-    assert stage.fetch_parts("triton", print) is None
-    assert fetched == []
-
-
-def test_local_model_needs_no_triton(fetched: list[str]) -> None:
-    stage.fetch_parts("local", print)
-    assert "install_triton" not in fetched
-
-
 def test_unsupported_machine_is_a_reason_and_not_a_failure(fetched: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage, "install_triton", fails_with(TritonUnavailable("the wheel is for Linux x86-64")))
     assert stage.fetch_parts("triton", print) == "the wheel is for Linux x86-64"
@@ -63,11 +44,6 @@ def test_failed_download_ends_the_demo_with_its_message(
     shown = capsys.readouterr().out
     assert "error: org.example:thing [1.0] could not be fetched: try again" in shown
     assert "Traceback" not in shown
-
-
-def test_worker_without_metrics_is_not_ready() -> None:
-    settings = read_settings(metrics_port=choose_port(), kafka=f"{LOOPBACK}:{choose_port()}")
-    assert "metrics do not respond" in (stage._worker_missing(settings) or "")
 
 
 def test_demo_does_not_import_torch() -> None:

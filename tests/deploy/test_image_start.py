@@ -7,7 +7,6 @@ the time of the commit. Python would then compile everything again at every star
 import os
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 from packaging.utils import canonicalize_name
@@ -15,12 +14,6 @@ from packaging.utils import canonicalize_name
 from deploy.licence_files import NAME, RULE
 from deploy.sbom import CONTENTS, locked
 from tests.deploy.build_steps import Image
-
-UNCHECKED = 0b01  # PEP 552: by hash, and not compared with the source
-
-
-def flags(byte_code: Path) -> int:
-    return int.from_bytes(byte_code.read_bytes()[4:8], "little")
 
 
 @pytest.mark.slow  # quicker: test_images.py reads the same from the Containerfiles
@@ -40,16 +33,6 @@ def test_nothing_is_compiled_at_the_start_after_times_have_changed(worker_image:
     read = re.findall(r"^# code object from '(/.*/opt/venv/.*)'$", run.stderr, re.MULTILINE)
     assert not compiled
     assert len(read) > 500
-
-
-@pytest.mark.slow  # quicker: test_images.py reads the same from the Containerfiles
-@pytest.mark.timeout(300)
-def test_the_standard_library_has_byte_code(worker_image: Image) -> None:
-    """The official image has none."""
-    library = worker_image.path("/usr/local/lib")
-    sources, compiled = list(library.rglob("*.py")), list(library.rglob("*.pyc"))
-    assert len(compiled) == len(sources) > 0
-    assert {flags(each) for each in compiled} == {UNCHECKED}
 
 
 @pytest.mark.slow  # quicker: test_images.py reads the same from the Containerfiles

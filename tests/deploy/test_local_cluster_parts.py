@@ -1,6 +1,5 @@
 """Files, nodes and pinned versions of the local cluster; tests/cluster starts it."""
 
-import re
 import stat
 from pathlib import Path
 
@@ -11,25 +10,6 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from deploy import gotools
 from deploy.cluster import __main__ as command
 from deploy.cluster.keys import USERS, write_kubeconfig, write_signing_key, write_tokens
-from deploy.cluster.nodes import GPU_TAINT, STORAGE_CLASS, nodes, storage
-from deploy.cluster.programs import ETCD_SOURCE, KUBERNETES_SOURCE, kubernetes_version
-
-
-def test_staging_modules_have_the_version_of_kubernetes() -> None:
-    text = (KUBERNETES_SOURCE / "go.mod").read_text()
-    replaced = re.findall(r"^\s(k8s\.io/\S+) => (\S+) (\S+)$", text, re.MULTILINE)
-    assert len(replaced) > 25
-    assert {version for _, _, version in replaced} == {kubernetes_version().replace("v1.", "v0.")}
-    assert all(name == target for name, target, _ in replaced)
-
-
-def test_every_module_is_pinned_by_a_hash() -> None:
-    for source in (KUBERNETES_SOURCE, ETCD_SOURCE):
-        sums = (source / "go.sum").read_text()
-        required = re.findall(r"^(?:require )?\s*([a-z][^\s()]+) (v\S+)", (source / "go.mod").read_text(), re.MULTILINE)
-        assert required
-        unpinned = [f"{module} {version}" for module, version in required if f"{module} {version} h1:" not in sums]
-        assert not [module for module in unpinned if not module.startswith("k8s.io/")]  # these are replaced
 
 
 def test_token_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
@@ -43,20 +23,6 @@ def test_token_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     config = yaml.safe_load((tmp_path / "config").read_text())
     assert config["users"] == [{"name": "admin", "user": {"token": tokens["admin"]}}]
     assert load_pem_private_key((tmp_path / "key").read_bytes(), None).key_size == 2048
-
-
-def test_half_the_nodes_have_gpus_and_a_taint() -> None:
-    gpu = [node for node in nodes() if "nvidia.com/gpu" in node["status"]["capacity"]]
-    assert len(gpu) == 3 == len(nodes()) - len(gpu)
-    assert all(node["spec"]["taints"] == [GPU_TAINT] for node in gpu)
-    assert len({node["metadata"]["labels"]["topology.kubernetes.io/zone"] for node in gpu}) == 3
-
-
-def test_volumes_have_the_default_storage_class() -> None:
-    storage_class, *volumes = storage()
-    assert storage_class["metadata"]["name"] == STORAGE_CLASS
-    assert volumes
-    assert {volume["spec"]["storageClassName"] for volume in volumes} == {STORAGE_CLASS}
 
 
 def test_command_reports_a_missing_go(

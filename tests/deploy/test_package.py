@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from packaging.metadata import Metadata
 from packaging.requirements import Requirement
-from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
 from deploy.cache import CHECKOUT
 from tests.deploy.build_steps import Image
@@ -113,12 +112,6 @@ def test_sdist_is_trimmed_and_builds_an_identical_wheel(built: Built) -> None:
     assert built.from_sdist.read_bytes() == built.wheel.read_bytes()
 
 
-def test_file_names_are_parsed_by_installers(built: Built, metadata: Metadata) -> None:
-    name, version, _, tags = parse_wheel_filename(built.wheel.name)
-    assert (name, version) == parse_sdist_filename(built.sdist.name) == (metadata.name, metadata.version)
-    assert {str(tag) for tag in tags} == {"py3-none-any"}
-
-
 # The tests below use the wheel in a clean environment outside the checkout, as in the worker's image.
 
 
@@ -158,29 +151,6 @@ def test_command_works_outside_the_checkout(worker_image: Image, tmp_path: Path)
     assert "wrote glaim-demo/pumps.html" in run_clean(worker_image, tmp_path, "glaim-stream", "demo")
 
 
-READ = """
-import json, sys
-from pathlib import Path
-import glaim_stream
-from glaim_stream.core.contract import read_contract
-from glaim_stream.output import SCHEMA
-contract = read_contract(Path(sys.argv[1]))
-print(json.dumps({"file": glaim_stream.__file__, "fields": SCHEMA.names, "name": contract.name,
-                  "sensors": contract.sensor_ids, "torch": "torch" in sys.modules}))
-"""
-
-
-@pytest.mark.slow  # quicker: the files and requirements of the wheel, above, and the import contracts
-def test_schema_and_contract_are_read_outside_the_checkout(worker_image: Image, tmp_path: Path) -> None:
-    contract = worker_image.path("/opt/glaim/model_repo/plant-pump")
-    found = json.loads(run_clean(worker_image, tmp_path, "python", "-c", READ, str(contract)))
-    assert Path(found["file"]).is_relative_to(worker_image.root)
-    assert {"group", "sensor", "ts", "value", "observed", "method"} <= set(found["fields"])
-    assert found["name"] == "plant-pump"
-    assert len(found["sensors"]) == 8
-    assert not found["torch"]
-
-
 IMPORT_ALL = """
 import importlib, pkgutil, sys
 import glaim_stream
@@ -218,13 +188,3 @@ def test_type_checker_of_a_user_finds_the_types(worker_image: Image, tmp_path: P
     assert 'mine.py:3: note: Revealed type is "int"' in run.stdout.replace("builtins.", ""), run.stdout
     assert 'mine.py:4: error: Argument 1 to "read_contract"' in run.stdout
     assert "Found 1 error in 1 file" in run.stdout
-
-
-@pytest.mark.slow  # quicker: tests/commands/test_documented.py
-def test_training_commands_of_the_image_run(tmp_path: Path) -> None:
-    """Needs torch: the environment of the tests has the extra `training`."""
-    environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}
-    command = [sys.executable, "-m", "training.fit", "--help"]
-    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    assert "--model-repo" in run.stdout

@@ -82,15 +82,3 @@ def test_an_image_that_compiles_or_does_not_start_proves_nothing(
     on_path(tmp_path / "bin", "docker", f'echo "{printed}"; exit {code}', monkeypatch)
     (claim,) = (each for each in claims() if "compiles nothing" in each.text)
     assert prove([claim], tmp_path / "log") is proved
-
-
-def test_the_list_runs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--list"]) == 0
-    assert [line[4:] for line in capsys.readouterr().out.splitlines() if line.startswith("  $ ")] == [
-        claim.command for claim in claims()
-    ]
-
-
-def test_served_needs_a_kind_and_a_command() -> None:
-    run = subprocess.run([CHECKOUT / "deploy/images/served.sh"], capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stderr) == (2, "expected cpu or gpu and a command, found nothing\n")

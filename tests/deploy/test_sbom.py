@@ -5,19 +5,16 @@ import json
 import platform
 import re
 import sys
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from cyclonedx.schema import SchemaVersion
 
 from deploy import sbom
-from deploy.bases import Base, read_bases
+from deploy.bases import read_bases
 from deploy.cache import CHECKOUT
 from deploy.release import IMAGES
 from deploy.sbom import CONTENTS, SbomInvalid, document
-from deploy.sbom_files import base_image
 
 
 @pytest.fixture(scope="module")
@@ -94,18 +91,6 @@ def test_licences_and_dependencies_are_known(documents: dict[str, dict[str, Any]
         )
 
 
-def test_package_with_another_version_here_has_no_licence(tmp_path: Path) -> None:
-    lock = tmp_path / "core.txt"
-    text = CONTENTS[0].lock.read_text()
-    lock.write_text(re.sub(r"^numpy==\S+", "numpy==0.0.1", text, flags=re.MULTILINE))
-    assert lock.read_text() != text
-    numpy = next(
-        each for each in packages(json.loads(document(replace(CONTENTS[0], lock=lock)))) if each["name"] == "numpy"
-    )
-    assert "licenses" not in numpy
-    assert numpy["properties"][0]["value"] == "unknown: this version is not installed here"
-
-
 @pytest.mark.parametrize("image", ["worker", "training", "triton"])
 def test_every_image_names_its_base_and_the_digests_of_its_models(
     documents: dict[str, dict[str, Any]], image: str
@@ -134,13 +119,6 @@ def test_measurements_of_others_have_their_licence(documents: dict[str, dict[str
         data = {name for name, found in licences.items() if found == "CC-BY-4.0"}
         assert data == {"model_repo/beijing-air/warmup/values", "model_repo/beijing-air/warmup/observed"}
         assert "model_repo/NOTICE" in licences
-
-
-def test_base_with_a_digest_is_identified_by_it() -> None:
-    digest = "sha256:" + "ab" * 32
-    purl = base_image(Base("TRITON_IMAGE", "nvcr.io/nvidia/tritonserver", "26.11-py3", digest)).purl
-    assert purl is not None
-    assert (purl.name, purl.version) == ("tritonserver", digest)
 
 
 def test_the_documents_of_triton_and_chart_list_every_file_of_ours(documents: dict[str, dict[str, Any]]) -> None:

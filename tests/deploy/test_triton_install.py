@@ -39,11 +39,6 @@ def test_another_operating_system_is_named(monkeypatch: pytest.MonkeyPatch) -> N
         install_triton()
 
 
-def test_another_processor_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    assert "aarch64" in str(unsupported_reason())
-
-
 @pytest.mark.parametrize("libc", [("glibc", "2.31"), ("", "")])
 def test_old_or_different_libc_is_named(libc: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "libc_ver", lambda: libc)
@@ -78,10 +73,3 @@ def test_failed_fetch_names_the_settings_and_is_retried(monkeypatch: pytest.Monk
         with pytest.raises(FetchError, match=r"(?s)uv pip install.*failed.*HTTPS_PROXY.*UV_DEFAULT_INDEX"):
             install_triton(lambda line: None)
     assert len(calls) == 2
-
-
-def test_wheel_is_pinned_by_checksum_without_a_host() -> None:
-    text = triton_install.WHEEL_REQUIREMENTS.read_text()
-    assert "nvidia-pytriton==" in text
-    assert "--hash=sha256:" in text
-    assert "://" not in text
