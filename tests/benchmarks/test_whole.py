@@ -2,7 +2,6 @@
 
 import asyncio
 
-import numpy as np
 import pytest
 import yaml
 
@@ -59,7 +58,3 @@ def test_errors_are_those_of_the_estimates_of_every_way_in_standard_deviations()
     assert len(keys) == len(cells)
     assert [mean_error(each, keys, truth, LOAD.names, SENSORS) for each in (near, far)] == pytest.approx([0.5, 2.0])
     assert mean_error(near, [], truth, LOAD.names, SENSORS) is None
-
-
-def test_a_longer_load_begins_with_the_truth_of_a_shorter_one() -> None:
-    np.testing.assert_array_equal(LOAD.truth(300)[:, :, :80], LOAD.truth(80))

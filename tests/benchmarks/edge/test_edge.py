@@ -60,23 +60,6 @@ def test_every_sensor_is_scored_at_most_once_at_every_lag(case: str) -> None:
         assert (count == 1).all() if case != "several" else (count <= 1).all()
 
 
-def test_a_silent_sensor_is_hidden_in_the_whole_window() -> None:
-    for sensor, question in enumerate(questions("silent", KNOWN, NUMBERS, "data")):
-        assert question.hidden[:, sensor].all()
-        assert question.hidden.sum() == 3 * 24
-
-
-def test_the_sensors_drawn_for_a_window_do_not_depend_on_its_batch() -> None:
-    both = next(questions("several", KNOWN, NUMBERS, "data")).hidden[2]
-    alone = next(questions("several", KNOWN[:1], NUMBERS[2:], "data")).hidden[0]
-    assert np.array_equal(both, alone)
-
-
-def test_an_unknown_case_is_rejected() -> None:
-    with pytest.raises(ValueError, match="found 'two'"):
-        next(questions("two", KNOWN, NUMBERS, "data"))
-
-
 def test_no_method_sees_the_hidden_value() -> None:
     values = wave()
     windows = WindowSet(values, 24)
@@ -90,37 +73,6 @@ def test_no_method_sees_the_hidden_value() -> None:
     others = (now.sum(axis=1, keepdims=True) - now) / 2
     np.testing.assert_allclose(found.model, others, rtol=1e-4, atol=1e-5)
     assert np.isnan(answers["silent", 0].last_value).all()
-
-
-def test_the_closed_form_gets_the_time_of_each_window_and_fills_the_same_cells() -> None:
-    values = wave()
-    windows = WindowSet(values, 24)
-    times_ms = 1000 * np.arange(values.shape[2])
-
-    def closed(filled: Floats, observed: Bools, end_ms: NDArray[np.int64]) -> Floats:
-        found = np.broadcast_to(end_ms[:, None, None], (*filled.shape[:2], 9))
-        return np.asarray(found - np.arange(9)[::-1], np.float32)
-
-    answers = fill_hidden(
-        windows, stretches(windows, 0, 0), mean_of_others, "data", ("one",), closed=closed, times_ms=times_ms
-    )["one", 2]
-    assert answers.gaussian is not None
-    np.testing.assert_array_equal(answers.gaussian, np.tile((1000 * answers.steps - 2)[:, None], 3))
-    plain = fill_hidden(windows, stretches(windows, 0, 0), mean_of_others, "data", ("one",))["one", 2]
-    assert plain.gaussian is None
-
-
-def test_the_closed_form_has_lines_and_a_column_of_its_own() -> None:
-    answers = answers_of(np.random.default_rng(0), 30, 0.5, 1.0)
-    answers = dataclasses.replace(answers, gaussian=answers.truth + np.float32(0.25))
-    none = {(case, lag): dataclasses.replace(answers, truth=np.full_like(answers.truth, np.nan))
-            for case in CASES for lag in LAGS}  # fmt: skip
-    about = {"dataset": "Wave", "run": "r", "d_model": 8, "masks": "block", "epochs": 1, "machine": "m", "date": "d",
-             "command": "c"}  # fmt: skip
-    found = score([{**none, ("one", 0): answers}], shares(30, 1.0, 0.0), about)
-    form = next(line for line in found if line["method"] == "gaussian")
-    assert form["mae"] == pytest.approx(0.25, abs=1e-5)
-    assert "| **0.062** / **0.250** |" in markdown(found)
 
 
 def test_without_a_network_closed_form_and_baseline_are_blended_and_no_line_is_the_models() -> None:
@@ -188,14 +140,6 @@ def test_cells_without_a_known_value_are_not_scored() -> None:
             assert np.array_equal(np.isfinite(found.truth), known)
 
 
-def test_a_sample_of_windows_consists_of_consecutive_stretches() -> None:
-    windows = WindowSet(wave(rows=500, groups=2), 24)
-    index = stretches(windows, 1, 100)
-    assert index.size == 100
-    assert (windows.groups[index] == 1).all()
-    assert (np.diff(windows.starts[index]) > 1).sum() == 3
-
-
 def answers_of(rng: np.random.Generator, steps: int, model: float, line: float) -> EdgeAnswers:
     truth = rng.standard_normal((steps, 4)).astype(np.float32)
     noise = rng.standard_normal((2, steps, 4)).astype(np.float32)
@@ -253,12 +197,6 @@ def test_the_blend_uses_the_weight_of_the_cells_sensor_age_and_place() -> None:
     assert np.array_equal(blended(answers, weights), expected)
 
 
-def test_the_blend_is_the_model_where_the_baseline_has_no_value() -> None:
-    answers = answers_of(np.random.default_rng(0), 20, 0.5, 1.0)
-    answers.interpolation[:] = np.nan
-    assert np.array_equal(blended(answers, shares(20, 0.25)), answers.model)
-
-
 NAMES = ("pump-1", "pump-2")
 
 
@@ -302,30 +240,6 @@ def test_the_weights_favour_an_exact_model_and_avoid_a_wrong_one() -> None:
     assert all((weights[:, 0, Place.EDGE] == [0, 1]).all() for weights in wrong.values())
 
 
-def test_the_weights_know_no_error_before_the_first_probes() -> None:
-    values = wave(rows=160, groups=2)
-    steps = np.arange(120, 140)
-    found = weights_of(values, exact(values), steps, first=120)
-    assert (found[120] == 0.5).all(), "both experts alike"
-    assert (found[139][:, 0, Place.EDGE, 0] > 0.9).all(), "the model is exact, and its probes have shown it"
-
-
-def test_the_weights_favour_an_exact_closed_form_which_gets_the_times_of_the_probes() -> None:
-    values = wave(rows=160, groups=2)
-    truth, asked = exact(values), []
-
-    def closed(seen: Floats, observed: Bools, end_ms: NDArray[np.int64]) -> Floats:
-        filled = truth(seen, observed)
-        for window, at_ms in zip(filled, end_ms.tolist(), strict=True):
-            asked.append(any((values[group, :, at_ms // 1000] == window[:, -1]).all() for group in range(2)))
-        return filled
-
-    found = weights_of(values, lambda seen, observed: seen + np.float32(100), np.arange(120, 140), closed)
-    assert all((weights[:, 0, Place.EDGE] == [0, 0, 1]).all() for weights in found.values())
-    assert asked
-    assert all(asked)
-
-
 def test_the_blend_mixes_the_closed_form_and_leaves_out_who_has_no_value() -> None:
     answers = answers_of(np.random.default_rng(0), 5, 0.5, 1.0)
     answers = dataclasses.replace(answers, gaussian=answers.truth + np.float32(1))
@@ -348,13 +262,6 @@ def test_the_weights_of_a_step_do_not_depend_on_that_step_or_later_ones() -> Non
     assert any(not np.array_equal(before[step], after[step]) for step in range(121, 140))
 
 
-def test_errors_older_than_the_horizon_do_not_matter() -> None:
-    values = wave(rows=300, groups=2)
-    alone = weights_of(values, mean_of_others, np.arange(280, 300))
-    after_another_stretch = weights_of(values, mean_of_others, np.r_[60:80, 280:300])
-    assert all(np.array_equal(alone[step], after_another_stretch[step]) for step in range(280, 300))
-
-
 def lines_of(model: float, line: float) -> list[dict[str, object]]:
     about = {"dataset": "Wave", "run": "test", "d_model": 4, "masks": "deployment", "epochs": 3,
              "machine": "here", "date": "2026-11-21", "command": "x"}  # fmt: skip
@@ -367,15 +274,6 @@ def lines_of(model: float, line: float) -> list[dict[str, object]]:
         if (case, lag) != ("one", 0)
     }
     return score([group], shares(300, 0.75), about)
-
-
-def test_a_line_has_errors_and_counts_and_an_empty_case_has_no_line() -> None:
-    found = lines_of(0.5, 1.0)
-    assert [line["method"] for line in found] == ["model", "blend"]
-    assert found[0]["mse"] == pytest.approx(0.25, rel=0.1)
-    assert found[0]["last_value_mse"] == pytest.approx(1.0, rel=0.1)
-    assert found[0]["cells"] == 1200
-    assert found[0]["windows"] == 300
 
 
 def test_the_aim_is_checked_row_by_row() -> None:
@@ -400,11 +298,3 @@ def test_the_page_shows_every_run_under_its_data_set(tmp_path: Path) -> None:
     assert page.count("| one sensor | 0 |") == 2
     assert "| yes |" in page
     assert "under last value |" in page
-
-
-def test_the_error_without_a_model_states_what_is_expected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main([])
-    assert "expected a RUN, --served or --form" in capsys.readouterr().err
-    assert main([str(tmp_path / "nothing"), "--results", str(tmp_path / "edge.jsonl")]) == 2
-    assert "expected a checkpoint" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.edge.linear import OWN_STEPS, features, least_absolute, main
+from benchmarks.edge.linear import least_absolute, main
 
 
 def test_true_coefficients_are_found_despite_outliers() -> None:
@@ -14,17 +14,6 @@ def test_true_coefficients_are_found_despite_outliers() -> None:
     y = x @ np.array([0.5, -2.0, 1.0]) + 0.01 * rng.standard_normal(2000)
     y[::20] += 50
     np.testing.assert_allclose(least_absolute(x, y), [0.5, -2.0, 1.0], atol=0.01)
-
-
-def test_features_have_the_missing_sensor_before_the_newest_step_only() -> None:
-    values = np.arange(40, dtype=np.float32).reshape(2, 20)
-    steps = np.array([10, 18])
-    known = features(values, np.arange(20, dtype=np.int64) * 3_600_000, 0, steps)
-    changed = values.copy()
-    changed[0, steps] = -1
-    assert np.array_equal(known, features(changed, np.arange(20, dtype=np.int64) * 3_600_000, 0, steps))
-    assert known[0, 0] == values[0, 9]
-    assert known[0, OWN_STEPS] == values[1, 10]
 
 
 def test_a_sensor_that_follows_another_is_predicted_better_than_by_its_last_value(
@@ -39,8 +28,3 @@ def test_a_sensor_that_follows_another_is_predicted_better_than_by_its_last_valu
     assert main([str(config), "--rows", "400"]) == 0
     mean = capsys.readouterr().out.splitlines()[-1].split()
     assert float(mean[1]) < 0.05 * float(mean[2])
-
-
-def test_an_absent_configuration_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["nowhere.toml"]) == 2
-    assert "nowhere.toml" in capsys.readouterr().err

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.paper import blend
 from benchmarks.paper.blend import ANSWERS, Blend, classes_of, fit_blend
 from training.data import WindowBatch
 from training.network import GLAIM, GLAIMConfig, build_network
@@ -52,13 +51,6 @@ def test_the_better_answer_has_the_weight(form: float, prior: float) -> None:
         assert long_gaps["without_form"] < 0.1
     else:
         assert long_gaps["without_form"] > 0.5
-
-
-def test_a_class_without_cells_takes_the_weights_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blend, "REACHES", (1, 3, 100))
-    found, _ = fit_blend(network(), [batch(form_error=0.1, prior_error=3.0)])
-    assert all(np.isfinite(found.weights[name][3]) for name in ANSWERS)
-    assert sum(found.weights[name][3] for name in ANSWERS) == pytest.approx(1.0)
 
 
 def test_the_error_is_the_mean_logarithm_of_the_windows_errors() -> None:

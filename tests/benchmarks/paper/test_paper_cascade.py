@@ -12,13 +12,11 @@ from benchmarks.paper import cascade, feed, form_means, lines, page, published, 
 from benchmarks.paper import pool as pools
 from benchmarks.paper.__main__ import main
 from benchmarks.paper.datasets import DATASETS, WINDOW
-from glaim_stream.form import interpolation
 from training import checkpoint as checkpoints
 from training import closed_form
 from training.checkpoint import Checkpoint
-from training.data import SEGMENTS, fit_scale
-from training.errors import ConfigError
-from training.fit import fit_folds, train_network
+from training.data import fit_scale
+from training.fit import fit_folds
 
 pytestmark = pytest.mark.slow  # it trains or fits; quicker: test_paper_cells.py, test_paper_page.py, test_blend.py
 
@@ -76,14 +74,6 @@ def test_the_line_of_the_shift_has_the_papers_figure_for_a_training_at_another_r
     assert figure.mse != 0.266
 
 
-def test_the_summary_names_data_sets_whose_training_was_short() -> None:
-    line: lines.Line = {"dataset": "Illness", "test_rate": 0.1, "mse": 0.05, "mae": 0.1, "paper_mse": 0.1}
-    full = {**line, "recipe": "cascade", "epochs": 30}
-    short = {**line, "dataset": "Electricity-64", "recipe": "cascade-e5", "epochs": 5, "paper_mse": None}
-    assert form_means.summary([full, short]).endswith(" Short trainings: Electricity-64 (5 epochs).\n")
-    assert "Short" not in form_means.summary([full])
-
-
 def test_one_training_gives_every_cell_and_draw_its_line(longer: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(longer, "--draws", "2")
     found = lines.read(longer / "paper.jsonl")
@@ -117,49 +107,6 @@ def test_the_form_among_the_answers_is_the_recipe_closed_form(longer: Path) -> N
     assert line["parts_mse"]["form"] == pytest.approx(form["mse"], rel=1e-6)
     for name in ("interpolation_mse", "last_value_mae", "windows"):
         assert line[name] == pytest.approx(form[name])
-
-
-def test_every_third_window_is_scored_beside_the_baselines_on_the_same_and_its_line_gives_way(longer: Path) -> None:
-    run(longer, "--draws", "1", "--every", "3", only="Tiny/block/0.3")
-    (some,) = lines_of_cells(longer / "paper.jsonl")
-    windows, masks = score.windows_of("Tiny", WINDOW), score.hidden_cells
-    assert some["windows"] == -(-len(windows) // 3)
-    assert some["command"].endswith("--every 3")
-    hidden = masks("Tiny", "block", 0.3, WINDOW, len(windows), 3, SEGMENTS, 0)[::3]
-    truth = windows.take(np.arange(0, len(windows), 3))
-    filled = interpolation(np.where(hidden, 0, truth), ~hidden)
-    error = np.nan_to_num(filled)[hidden] - truth[hidden]
-    assert some["interpolation_mse"] == pytest.approx(np.mean(error**2), rel=1e-5)
-    run(longer, "--draws", "1", only="Tiny/block/0.3")
-    (whole,) = lines_of_cells(longer / "paper.jsonl")
-    assert whole["windows"] == len(windows)
-    assert main(["cascade", "--only", "Tiny/block/0.3", "--every", "0"]) == 2
-
-
-def test_a_line_names_device_and_machine_of_its_training_wherever_it_is_scored(longer: Path) -> None:
-    run(longer, "--draws", "1", only="Tiny/block/0.3")
-    (line,) = lines_of_cells(longer / "paper.jsonl")
-    assert "--device" not in line["command"]
-    assert "trained on" not in line["machine"]
-    directory = longer / "runs" / "Tiny-cascade-e2-s2021-d8"
-    last, log = directory / "last.pt", directory / "log.jsonl"
-    header, *epochs = log.read_text().splitlines()
-    log.write_text("\n".join([json.dumps({**json.loads(header), "machine": "a GPU"}), *epochs]) + "\n")
-    state = checkpoints.load(last)
-    config = json.loads(state.config)
-    config["train"]["device"] = "cuda"
-    checkpoints.save(dataclasses.replace(state, config=json.dumps(config)), last)
-    run(longer, "--draws", "1", "--score-only", only="Tiny/block/0.3")
-    (again,) = lines_of_cells(longer / "paper.jsonl")
-    assert again["command"].endswith("--device cuda")
-    assert again["machine"] == f"{line['machine']}; trained on a GPU"
-    assert again["mse"] == line["mse"]
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_torch_does_not_find_is_refused(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["cascade", "--only", "Tiny", "--device", "cuda", "--results", str(tiny)]) == 2
-    assert "finds no CUDA device" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("saves", [3])
@@ -196,13 +143,6 @@ def test_validation_counts_no_cell_that_the_form_has_seen(longer: Path) -> None:
     assert not first.hidden[0][:, : WINDOW - 1].any()  # the first window ends at the first validation row
     assert (~first.observed[0][:, : WINDOW - 1]).any()
     assert np.isfinite(first.values).all()
-
-
-def test_a_network_for_filled_windows_is_not_trained_on_bare_ones(longer: Path) -> None:
-    settings = cascade.Run("Tiny", 8, 1).config
-    split = score.parts("Tiny", WINDOW)
-    with pytest.raises(ConfigError, match=r"needs model\.own_form"):
-        train_network(settings, split.train, split, longer)
 
 
 def test_the_page_has_the_blend_and_its_network(longer: Path) -> None:

@@ -2,19 +2,11 @@ import dataclasses
 
 import pytest
 
-from benchmarks.paper.cells import ABLATIONS, SIZES, PaperCell, TablePlace, cells, config, matches, places
+from benchmarks.paper.cells import ABLATIONS, SIZES, PaperCell, cells, config, matches, places
 from benchmarks.paper.datasets import DATASETS
 from training.config import TrainSpec
 from training.data import MaskSpec
 from training.network import build_network, count_parameters
-
-
-def test_the_name_of_a_cells_directory_identifies_the_cell() -> None:
-    cell = PaperCell("Illness", "block", 0.3, d_model=64)
-    assert cell.name == "Illness-block-0.3-full-s2021"
-    assert dataclasses.replace(cell, recipe="ours").name == "Illness-block-0.3-full-s2021-ours"
-    assert dataclasses.replace(cell, recipe="residual").name == "Illness-block-0.3-full-s2021-residual"
-    assert dataclasses.replace(cell, d_model=128, epochs=2).name == "Illness-block-0.3-full-s2021-paper-e2-d128"
 
 
 def test_the_recipe_of_the_paper_has_its_settings() -> None:
@@ -44,19 +36,6 @@ def test_every_place_has_one_cell_and_every_variant_a_different_network() -> Non
         for variant in ("full", *ABLATIONS, *SIZES)
     }
     assert len(sizes) == 1 + len(ABLATIONS) + len(SIZES)
-
-
-def test_quick_and_informative_cells_come_first() -> None:
-    order = [cell.key for cell in cells(list(DATASETS), ["block", "random"])][:3]
-    assert order == ["Illness/block/0.3/full", "ETTh1/block/0.3/full", "Exchange/block/0.3/full"]
-
-
-def test_a_model_trained_at_0_3_also_fills_the_shift_table() -> None:
-    rates = [place.rates for place in places(PaperCell("ETTh1", "random", 0.3)) if place.table == "shift"]
-    assert rates == [(0.1,), (0.3,), (0.5,), (0.7,)]
-    assert places(PaperCell("ETTh1", "random", 0.5)) == [TablePlace("random", (0.5,))]
-    assert TablePlace("ablation", (0.1, 0.3, 0.5)) in places(PaperCell("ETTh1", "block", 0.3))
-    assert not any(place.table == "ablation" for place in places(PaperCell("Weather", "block", 0.3)))
 
 
 @pytest.mark.parametrize(

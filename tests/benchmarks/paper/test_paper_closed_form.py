@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.paper import datasets, form_means, lines, score
+from benchmarks.paper import form_means, lines, score
 from benchmarks.paper.__main__ import main
 from benchmarks.paper.datasets import DATASETS, WINDOW
 from training import closed_form
@@ -49,22 +49,6 @@ def test_every_draw_of_a_cell_has_its_lines(longer: Path) -> None:
     assert blocks[0]["mse"] < blocks[0]["last_value_mse"]  # two of the three sensors follow each other
 
 
-def test_cells_with_their_lines_are_not_scored_again(longer: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = run(longer, "--draws", "1")
-    capsys.readouterr()
-    after = run(longer, "--draws", "2")
-    shown = capsys.readouterr().out
-    assert "draw 1" in shown
-    assert "draw 0" not in shown
-    assert after[: len(before)] == before
-
-
-def test_lines_of_another_closed_form_are_replaced(longer: Path) -> None:
-    found = run(longer, "--draws", "1")
-    lines.put(longer / "paper.jsonl", [{**line, "digest": "other", "mse": 9.0} for line in found])
-    assert [line["mse"] for line in run(longer, "--draws", "1")] == [line["mse"] for line in found]
-
-
 def test_the_test_rows_do_not_change_the_closed_form(longer: Path) -> None:
     """Without the test rows in the file, or with others, the digest is the same."""
     parts = score.parts("Tiny", WINDOW)
@@ -96,32 +80,6 @@ def test_sentinels_are_missing_in_the_fit_alone(longer: Path, monkeypatch: pytes
     without = score.rows_of_form("Tiny", WINDOW).values
     assert np.isnan(without[0, 0, 7])
     assert np.isnan(without).sum() == 1
-
-
-def test_a_large_test_part_is_thinned_out_so_that_its_cells_take_minutes() -> None:
-    every = {name: each.every for name, each in DATASETS.items() if each.every > 1}
-    assert every == {"Weather": 4, "Electricity": 32, "PEMS03": 36}
-
-
-def test_a_thinned_out_cell_says_so_and_its_command_repeats_it(longer: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny = DATASETS["Tiny"]
-    monkeypatch.setattr(datasets, "MOST_CELLS", tiny.rows[2] * tiny.sensors * WINDOW // 3)
-    assert tiny.every == 3
-    (line,) = [each for each in run(longer, "--draws", "1") if each["table"] == "block"]
-    assert line["windows"] == len(range(0, len(score.windows_of("Tiny", WINDOW)), 3))
-    assert line["command"].endswith("--only Tiny/block/0.3 --every 3")
-
-
-def test_batches_of_many_sensors_are_small_and_cover_every_window_once(
-    longer: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cells = score.HiddenCells("Tiny", "block", 0.3, every=3)
-    whole = [end for _, ends in cells.batches() for end in ends.tolist()]
-    monkeypatch.setattr(score, "_BATCH_CELLS", 2 * cells.sensors * WINDOW)
-    sizes = [len(ends) for _, ends in cells.batches()]
-    assert set(sizes[:-1]) == {2}
-    assert sum(sizes) == len(whole) == len(cells)
-    assert [end for _, ends in cells.batches() for end in ends.tolist()] == whole
 
 
 def test_the_page_shows_the_mean_of_the_draws(longer: Path) -> None:

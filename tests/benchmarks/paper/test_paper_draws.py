@@ -31,11 +31,3 @@ def test_a_trained_cell_is_scored_on_every_draw(tiny: Path) -> None:
         assert len(line["mse"]) == len(set(line["mse"])) == draws.DRAWS
         assert (line["mse"][0], line["mae"][0]) == pytest.approx((table_scores[rate]["mse"], table_scores[rate]["mae"]))
     assert "| Tiny | random | 0.3 | 0.7 |" in (tiny / "paper.md").read_text()
-
-
-def test_cells_without_weights_are_named(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    where = ["--results", str(tiny / "paper.jsonl"), "--d-model", "8", "--epochs", "1", "--only", "Tiny/random/0.3"]
-    assert main([*where, "--runs", str(tiny / "runs")]) == 0
-    assert main([*where, "--runs", str(tiny / "others"), "--tables", "draws"]) == 0
-    assert "Tiny/random/0.3/full  no weights in" in capsys.readouterr().out
-    assert not (tiny / draws.FILE).exists() or not lines.read(tiny / draws.FILE)

@@ -15,12 +15,6 @@ def test_parameters_and_multiplications_match_the_paper() -> None:
     assert line["paper_gflops"] is None  # the paper states figures for batches of 16 only
 
 
-@pytest.mark.slow  # quicker: the multiplications above
-def test_memory_grows_with_the_batch() -> None:
-    few, many = (efficiency.measure("ETTh1", width=8, batch=batch, iterations=1) for batch in (2, 4))
-    assert 1.3 < many["memory_mib"] / few["memory_mib"] < 2
-
-
 def test_the_section_shows_our_figures_below_the_papers(tmp_path: Path) -> None:
     assert efficiency.section(tmp_path) == ""
     lines.put(tmp_path / efficiency.FILE, [efficiency.measure("ETTh1", batch=1, iterations=1)], efficiency.IDENTITY)

@@ -17,7 +17,6 @@ from benchmarks.paper.cells import PaperCell, TablePlace
 from benchmarks.paper.lines import Line, read
 from benchmarks.paper.run import identified
 from training.data import WindowBatch, hide
-from training.errors import ConfigError, TrainingError
 
 needs_pypots = pytest.mark.skipif(importlib.util.find_spec("pypots") is None, reason="PyPOTS is not installed")
 CELL = PaperCell("Tiny", "block", 0.3, d_model=8)
@@ -48,23 +47,6 @@ def test_a_network_never_sees_a_hidden_cell() -> None:
     assert not torch.equal(other["X_ori"], given["X_ori"])
 
 
-@needs_pypots
-def test_the_arrays_equal_those_that_pypots_builds_from_nan_cells() -> None:
-    networks.library()
-    from pypots.data.dataset.base import BaseDataset
-
-    values, hidden, batch = gapped()
-    with_holes = np.where(hidden, np.nan, values).transpose(0, 2, 1)
-    theirs = BaseDataset(
-        {"X": with_holes, "X_ori": values.transpose(0, 2, 1)}, return_X_ori=True, return_X_pred=False, return_y=False
-    )
-    ours = networks.inputs(batch)
-    for index in range(2):
-        sample = theirs[index][1:]
-        for name, tensor in zip(("X", "missing_mask", "X_ori", "indicating_mask"), sample, strict=True):
-            assert torch.equal(tensor.float(), ours[name][index]), name
-
-
 def test_the_error_without_pypots_names_the_command_to_install_it(
     tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -79,17 +61,6 @@ def test_the_error_without_pypots_names_the_command_to_install_it(
     error = capsys.readouterr().err
     assert error.strip() == "error: --peers needs PyPOTS, which is not installed: pip install 'glaim-stream[peers]'"
     assert not (tiny / peers.FILE).exists()
-
-
-def test_peers_are_given_by_names_or_all() -> None:
-    assert peers.named("all") == list(networks.PEERS)
-    assert peers.named("SAITS, ImputeFormer") == ["SAITS", "ImputeFormer"]
-    with pytest.raises(ConfigError, match="or all; found saits"):
-        peers.named("saits")
-
-
-def test_a_peer_is_trained_once_per_pattern_and_rate_and_not_for_ablations() -> None:
-    assert peers.cells_of([CELL, CELL, PaperCell("Tiny", "block", 0.3, "no_prior")]) == [CELL]
 
 
 class Levels(nn.Module):
@@ -139,11 +110,6 @@ def test_training_stops_without_progress_or_at_its_time_limit(tiny: Path, monkey
     assert (short.ended, short.epochs) == ("minutes", 1)
 
 
-def test_a_diverged_training_is_an_error(tiny: Path) -> None:
-    with pytest.raises(TrainingError, match="epoch 1: the validation mse is nan"):
-        peers.train(MASKED, levels(start=float("nan")), CELL, 0, say=quiet)
-
-
 def test_observed_cells_pass_through_a_fill() -> None:
     _, _, batch = gapped()
     filled = networks.fill_of(levels().model)(batch.values, batch.observed)
@@ -188,31 +154,6 @@ def test_a_diffusion_answers_with_the_mean_of_its_draws() -> None:
     np.testing.assert_allclose(filled[batch.observed], batch.values[batch.observed], rtol=1e-6)  # the mean rounds
     scatter = (filled[~batch.observed] - 3.0).std()
     assert 0.5 < scatter * np.sqrt(networks.DRAWS) < 1.5
-
-
-def test_the_error_of_a_diffusion_has_the_same_noise_each_time_and_leaves_the_training_s_alone() -> None:
-    batches = [gapped(seed)[2] for seed in range(3)]
-    network = Draws()
-    torch.manual_seed(5)
-    before = torch.get_rng_state()
-    errors = [networks.noise_error(network, batches) for _ in range(2)]
-    assert errors[0] == errors[1]
-    assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_a_diffusion_is_scored_on_windows_over_the_whole_test_part() -> None:
-    assert MASKED.every(2881) == 1
-    assert (DIFFUSION.every(194), DIFFUSION.every(200), DIFFUSION.every(201), DIFFUSION.every(2881)) == (1, 1, 2, 15)
-
-
-def test_a_longer_time_limit_repeats_only_trainings_ended_by_time() -> None:
-    ended = {"minutes": 5.0, "ended": "minutes"}
-    assert not peers.is_done(None, 5)
-    assert peers.is_done(ended, 5)
-    assert peers.is_done(ended, 4)
-    assert not peers.is_done(ended, 6)
-    assert not peers.is_done(ended, 0)
-    assert peers.is_done({**ended, "ended": "patience"}, 0)
 
 
 def peer_line(method: str, mse: float) -> Line:

@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 
 import pytest
@@ -7,7 +6,6 @@ from benchmarks.paper.__main__ import main
 from benchmarks.paper.cells import PaperCell
 from benchmarks.paper.lines import KEYS, read
 from benchmarks.paper.score import HiddenCells, score
-from training import checkpoint as checkpoints
 
 pytestmark = pytest.mark.slow  # it trains or fits; quicker: test_paper_cells.py, test_paper_page.py, test_blend.py
 
@@ -125,31 +123,3 @@ def test_bad_input_is_an_error_message(
 ) -> None:
     assert benchmark(tiny, *arguments) == 2
     assert message in capsys.readouterr().err
-
-
-def test_an_absent_data_set_is_named_and_its_cells_are_left_out(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert benchmark(tiny, "--plan", "--only", "PEMS03/block") == 0
-    output = capsys.readouterr().out
-    assert "PEMS03: expected PEMS03.csv in" in output
-    assert "0 cells" in output
-
-
-def test_a_data_set_with_too_few_rows_is_rejected(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tiny / "data" / "tiny.csv"
-    file.write_text("\n".join(file.read_text().splitlines()[:200]) + "\n")
-    assert benchmark(tiny, "--only", "Tiny/random/0.5") == 2
-    assert "expected 3 sensors and 248 rows or more, found 3 and 199" in capsys.readouterr().err
-
-
-def test_a_line_that_is_not_json_is_named(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tiny / "paper.jsonl").write_text(json.dumps({"table": "block"}) + "\n{\n")
-    assert benchmark(tiny, "--table") == 2
-    assert "paper.jsonl, line 2: expected a JSON object" in capsys.readouterr().err
-
-
-def test_a_result_states_the_epochs_and_time_of_its_checkpoint(tiny: Path) -> None:
-    assert benchmark(tiny, "--only", "Tiny/random/0.5") == 0
-    state = checkpoints.load(next((tiny / "runs").glob("*/best.pt")))
-    line = read(tiny / "paper.jsonl")[0]
-    assert (line["epochs"], line["best_epoch"]) == (state.epoch, state.best_epoch)
-    assert line["seconds"] == round(state.seconds, 1)

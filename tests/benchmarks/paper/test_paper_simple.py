@@ -1,7 +1,6 @@
 """Imputers that need no network: each does what it is called, learns from training rows, and has its line."""
 
 import dataclasses
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -90,17 +89,6 @@ def test_low_rank_finds_a_row_that_is_a_multiple_of_another() -> None:
     np.testing.assert_allclose(filled, values, atol=0.1)
 
 
-def test_a_cubic_spline_bends_and_carries_its_ends() -> None:
-    steps = np.arange(12.0)
-    values = np.stack([steps**2, np.zeros(12)])[None].astype(np.float32)
-    observed = np.ones(values.shape, np.bool_)
-    observed[0, 0, [0, 5, 11]] = observed[0, 1, 2:] = False
-    filled = methods.FIXED["cubic spline"](np.where(observed, values, 0.0), observed, np.zeros(1, np.int64))[0]
-    assert abs(filled[0, 5] - 25.0) < abs(methods.interpolation(values, observed)[0, 0, 5] - 25.0)
-    assert (filled[0, 0], filled[0, 11]) == (1.0, 100.0)
-    np.testing.assert_array_equal(filled[1], 0.0)  # two readings make no spline
-
-
 def test_chained_regressions_use_the_other_sensors(waves: methods.TrainingRows) -> None:
     rng = np.random.default_rng(1)
     values, _ = windows_of(waves, 40)
@@ -153,23 +141,3 @@ def test_a_method_chooses_its_constant_on_rows_outside_the_training_part(longer:
     _, chosen = command.method("nearest windows", cell)
     assert chosen is not None
     assert chosen[0] in methods.NEIGHBOURS
-
-
-def test_windows_without_their_level_have_it_back(waves: methods.TrainingRows) -> None:
-    hidden = np.zeros((3, 24), np.bool_)
-    hidden[2, 4:20] = True
-    near = {level: methods.nearest_windows(waves.windows(level), 10) for level in (True, False)}
-    moved = waves.windows(True)
-    moved[:, 2] += 100.0
-    far = methods.nearest_windows(moved, 10)
-    assert errors_of(far, waves, hidden) > 1000.0
-    assert errors_of(methods.without_level(near[False]), waves, hidden) < errors_of(near[True], waves, hidden) + 1.0
-
-
-def test_a_missing_library_is_a_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.experimental", None)
-    for name in ("command", "methods"):
-        monkeypatch.delitem(sys.modules, f"benchmarks.paper.simple.{name}", raising=False)
-    monkeypatch.delattr("benchmarks.paper.simple.command", raising=False)
-    assert main(["simple"]) == 2
-    assert "pip install 'glaim-stream[simple]'" in capsys.readouterr().err

@@ -40,13 +40,6 @@ def test_jensen_shannon_is_zero_for_equal_and_ln_2_for_disjoint_distributions() 
     assert stability.jensen_shannon(one, other) == pytest.approx(math.log(2))
 
 
-def test_jensen_shannon_of_matrices_is_the_mean_over_rows() -> None:
-    rng = np.random.default_rng(0)
-    one, other = rng.dirichlet(np.ones(4), 4), rng.dirichlet(np.ones(4), 4)
-    rows = [stability.jensen_shannon(p, q) for p, q in zip(one, other, strict=True)]
-    assert stability.jensen_shannon(one, other) == pytest.approx(sum(rows) / 4)
-
-
 def test_trained_rates_are_compared_with_each_other_and_with_the_start(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

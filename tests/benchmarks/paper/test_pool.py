@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.paper import pool as pools
 from benchmarks.paper.pool import Chunk, Pool
 from training.closed_form import TimedFill
 from training.data import Bools, Floats, MaskSpec, Scale, WindowSet, hide
@@ -55,21 +54,6 @@ def test_holes_are_filled_by_the_form_of_the_windows_fold(tmp_path: Path) -> Non
     assert not (chunk.hidden & ~np.isfinite(values)).any()
 
 
-def test_windows_have_rates_and_patterns_of_their_own(tmp_path: Path) -> None:
-    shares = pool(tmp_path).epoch(0).hidden.mean(axis=(1, 2))
-    assert shares.min() < 0.2
-    assert shares.max() > 0.6
-    assert len(np.unique(shares)) > 10
-
-
-def test_an_epoch_replaces_the_oldest_chunk(tmp_path: Path) -> None:
-    made = pool(tmp_path)
-    first, second = made.epoch(0), made.epoch(1)
-    assert np.array_equal(first.windows[pools.CHUNK :], second.windows[: -pools.CHUNK])
-    assert not np.array_equal(first.hidden[: pools.CHUNK], second.hidden[-pools.CHUNK :])
-    assert sorted(file.stem for file in tmp_path.glob("*.npz")) == ["000001", "000002", "000003"]
-
-
 def test_a_killed_pool_goes_on_with_its_stored_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = pool(tmp_path / "whole").epoch(2)
     original, made = Pool.make, []
@@ -94,7 +78,3 @@ def test_a_damaged_chunk_is_made_again(tmp_path: Path) -> None:
     file = tmp_path / "000001.npz"
     file.write_bytes(file.read_bytes()[:100])
     assert np.array_equal(pool(tmp_path).epoch(0).filled, whole.filled)
-
-
-def test_chunks_of_another_seed_are_others(tmp_path: Path) -> None:
-    assert not np.array_equal(pool(tmp_path / "a").epoch(0).hidden, pool(tmp_path / "b", seed=4).epoch(0).hidden)
