@@ -41,9 +41,3 @@ def test_namespace_enforces_the_policy(release: Release) -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "root"}, "spec": bad}
     with pytest.raises(RequestRejected, match='violates PodSecurity "restricted'):
         release.api.create(pod, release.namespace)
-
-
-def test_no_pod_gets_a_kubernetes_token(release: Release) -> None:
-    release.install()
-    volumes = [volume for pod in release.pods() for volume in pod["spec"].get("volumes", [])]
-    assert not [volume for volume in volumes if "serviceAccountToken" in str(volume)]

@@ -1,4 +1,4 @@
-"""The CronJob of the retraining, triggered as by `kubectl create job --from`: its steps, resources and volumes."""
+"""The CronJobs of retraining and rollback, triggered as by `kubectl create job --from`."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 
 from deploy.cluster.manifest import Object
-from deploy.cluster.nodes import ZONES
-from tests.cluster.references import dangling
 from tests.cluster.release import Release, conditions_of
 from tests.helm.matrix import CONFIG
 
@@ -53,42 +51,6 @@ def containers(pod: Object) -> dict[str, Any]:
     return {container["name"]: container for container in [*spec.get("initContainers", []), *spec["containers"]]}
 
 
-def mounted(container: Object) -> dict[str, str]:
-    return {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-
-
-def test_job_dumps_the_topic_and_trains_into_the_served_repository(release: Release) -> None:
-    release.install(TRAINED)
-    pod = triggered(release)
-    steps = containers(pod)
-    assert list(steps)[-1] == "fit"
-    assert steps["fit"]["command"][:3] == ["python", "-m", "training.fit"]
-    assert steps["dump"]["command"][:2] == ["glaim-stream", "dump"]
-    assert pod["spec"]["nodeName"] in {f"gpu-{zone}" for zone in ZONES}
-    assert steps["fit"]["resources"]["limits"]["nvidia.com/gpu"] == "1"
-    assert dangling(release) == []
-    # It writes versions to the volume from which Triton serves.
-    triton = release.pods("triton")[0]["spec"]
-    volumes = [
-        {item["name"]: item.get("persistentVolumeClaim") for item in spec["volumes"]} for spec in (pod["spec"], triton)
-    ]
-    assert volumes[0]["models"]["claimName"] == volumes[1]["models"]["claimName"] == "plant-glaim-stream-models"
-    assert mounted(steps["fit"])["work"] == mounted(steps["dump"])["work"]
-    (writable,) = (mount for mount in steps["fit"]["volumeMounts"] if mount["name"] == "models")
-    assert not writable.get("readOnly")
-    assert steps["fit"]["command"][steps["fit"]["command"].index("--model-repo") + 1].startswith(writable["mountPath"])
-
-
-def test_each_job_has_a_separate_folder_in_which_a_retry_continues(release: Release) -> None:
-    release.install(TRAINED)
-    pod = triggered(release)
-    (run,) = (variable for variable in containers(pod)["fit"]["env"] if variable["name"] == "RUN")
-    field = run["valueFrom"]["fieldRef"]["fieldPath"]
-    assert field == "metadata.labels['batch.kubernetes.io/job-name']"
-    assert pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "by-hand"
-    assert "--resume" in containers(pod)["fit"]["command"]
-
-
 def test_rollback_job_is_suspended_and_withdraws_the_newest_version(release: Release) -> None:
     release.install(TRAINED)
     schedule = release.one("batch/v1", "CronJob", "plant-glaim-stream-rollback")
@@ -126,4 +88,3 @@ def test_uninstallation_keeps_only_the_trained_models(release: Release) -> None:
     kept = [*before, "PersistentVolumeClaim/plant-glaim-stream-models"]
     release.until(lambda: release.objects() == sorted(kept), "only the models are left")
     release.install(TRAINED)  # uses the existing claim again
-    assert dangling(release) == []
