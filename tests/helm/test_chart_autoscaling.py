@@ -81,13 +81,6 @@ def test_keda_uses_the_client_certificate_of_the_workers(chart: Chart) -> None:
     assert secrets["key"] == ("plant-user", "user.key")
 
 
-def test_kafka_without_secrets_needs_no_authentication(chart: Chart) -> None:
-    objects = chart.render(MATRIX["scaled by lag, without secrets"], KEDA)
-    (trigger,) = of_kind(objects, "ScaledObject")["spec"]["triggers"]
-    assert "authenticationRef" not in trigger
-    assert not [item for item in objects if item["kind"] == "TriggerAuthentication"]
-
-
 IN_QUEUES = {"triton": {"autoscaling": {"kind": "keda", "prometheusAddress": "http://prometheus:9090"}}}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.helm.matrix import MATRIX, SMALLEST, merged
-from tests.helm.rendered import Object, of_kind, pods
+from tests.helm.rendered import of_kind, pods
 
 if TYPE_CHECKING:
     from tests.helm.conftest import Chart
@@ -39,16 +39,6 @@ def test_common_labels_are_on_every_object_and_pod_and_in_no_selector(chart: Cha
         assert each["metadata"]["labels"]["app.kubernetes.io/name"] == "glaim-stream"
 
 
-def test_selectors_do_not_depend_on_common_labels(chart: Chart) -> None:
-    """A StatefulSet's selector cannot be changed, so an upgrade that changed it would be refused."""
-
-    def selectors(objects: list[Object]) -> list[object]:
-        return [each["spec"]["selector"] for each in objects if each["kind"] in ("StatefulSet", "Deployment")]
-
-    changed = merged(SMALLEST, {"commonLabels": VALUES["commonLabels"], "commonAnnotations": {"a": "b"}})
-    assert selectors(chart.render(changed)) == selectors(chart.render(SMALLEST))
-
-
 def test_common_annotations_are_on_every_object_beside_its_own(chart: Chart) -> None:
     objects = chart.render(VALUES)
     for each in objects:
@@ -76,12 +66,6 @@ def test_every_pod_has_the_settings_of_its_network_and_its_placement(chart: Char
         assert spec["affinity"] == {"nodeAffinity": {}}
         assert set(spec["nodeSelector"]) == {"pool"}
         assert spec["automountServiceAccountToken"] is False
-
-
-def test_old_revisions_are_limited(chart: Chart) -> None:
-    objects = chart.render(VALUES)
-    limits = [each["spec"]["revisionHistoryLimit"] for each in objects if each["kind"] in ("StatefulSet", "Deployment")]
-    assert limits == [3, 3]
 
 
 def test_extra_objects_are_rendered_as_templates(chart: Chart) -> None:

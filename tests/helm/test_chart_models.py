@@ -162,10 +162,6 @@ def test_rollback_may_require_the_node_of_the_users_claim(chart: Chart, claim: s
         assert list(pod["spec"]["affinity"]["podAffinity"]) == [f"{kind}DuringSchedulingIgnoredDuringExecution"]
 
 
-def test_rollback_of_a_bucket_runs_anywhere(chart: Chart) -> None:
-    assert "affinity" not in job_pod(chart.render(MATRIX[BUCKET]), "rollback")["spec"]
-
-
 def test_rollback_reaches_no_kafka(chart: Chart) -> None:
     values = {"training": {"enabled": False}, "rollback": {"enabled": True}, "networkPolicy": {"enabled": True}}
     policy = of_kind(chart.render(merged(MATRIX[BUCKET], values)), "NetworkPolicy", "training")
@@ -270,10 +266,6 @@ def test_shipped_retraining_configuration_fits_the_shipped_model(chart: Chart) -
     assert (recipe.model.window, recipe.data.step_s) == (contract.window, contract.step_s)
     assert (recipe.export.name, recipe.export.version) == (contract.name, 0)
     assert recipe.export.emitted_steps == contract.emitted_steps
-
-
-def test_retraining_is_disabled_by_default(chart: Chart) -> None:
-    assert not [each for each in chart.render(SMALLEST) if each["kind"] in ("CronJob", "PersistentVolumeClaim")]
 
 
 def test_the_closed_form_is_learned_every_hour_beside_the_training(chart: Chart) -> None:

@@ -118,11 +118,6 @@ def test_release_declares_how_many_workers_and_tritons_should_run(chart: Chart) 
     assert "glaim:release:tritons_wanted" not in declared(chart, outside)
 
 
-def test_second_release_of_a_prometheus_renders_its_declaration_alone(chart: Chart) -> None:
-    objects = chart.render(merged(SMALLEST, {"monitoring": {"rules": {"shared": False}}}), OPERATOR)
-    assert [each["metadata"]["name"] for each in of_kind(objects, "PrometheusRule")] == ["demo-glaim-stream-declared"]
-
-
 def test_single_alerts_are_changed_labelled_and_removed(chart: Chart) -> None:
     changes = {
         "GlaimInputSilent": {"enabled": False},
@@ -209,11 +204,6 @@ def _accepted(rule: Object, directory: Path) -> None:
     assert run.returncode == 0, run.stderr
 
 
-def test_objective_that_no_burn_rate_can_reach_is_rejected(chart: Chart) -> None:
-    message = chart.rejection(merged(SMALLEST, {"monitoring": {"objectives": {"modelShare": 0.9}}}), OPERATOR)
-    assert "modelShare" in message
-
-
 def test_monitoring_is_rendered_if_the_operator_is_installed(chart: Chart) -> None:
     kinds = sorted(each["kind"] for each in monitoring_objects(chart.render(SMALLEST, OPERATOR)))
     assert kinds == ["ConfigMap", "PodMonitor", "PodMonitor", "PrometheusRule", "PrometheusRule"]
@@ -223,18 +213,6 @@ def test_monitoring_without_the_operator_must_be_enabled(chart: Chart) -> None:
     assert monitoring_objects(chart.render(SMALLEST)) == []
     enabled = {"monitoring": {"podMonitor": {"enabled": True}, "rules": {"enabled": True}}}
     assert len(monitoring_objects(chart.render(merged(SMALLEST, enabled)))) == 4
-
-
-def test_monitoring_can_be_disabled(chart: Chart) -> None:
-    disabled = {"enabled": False}
-    values = merged(SMALLEST, {"monitoring": {"podMonitor": disabled, "rules": disabled, "dashboard": disabled}})
-    assert monitoring_objects(chart.render(values, OPERATOR)) == []
-
-
-def test_release_without_triton_monitors_the_workers_only(chart: Chart) -> None:
-    values = merged(SMALLEST, {"triton": {"enabled": False}, "worker": {"imputer": "interpolation"}})
-    (monitor,) = of_kind(chart.render(values, OPERATOR), "PodMonitor")
-    assert monitor["metadata"]["name"] == "demo-glaim-stream-worker"
 
 
 @pytest.mark.parametrize("kind", ["PodMonitor", "ServiceMonitor"])
@@ -332,8 +310,3 @@ def test_both_kinds_of_monitors_at_once_are_rejected(chart: Chart) -> None:
     message = chart.rejection(merged(SMALLEST, {"monitoring": {"serviceMonitor": {"enabled": True}}}), OPERATOR)
     assert "counted twice" in message
     assert chart.run(merged(SMALLEST, {"monitoring": {"serviceMonitor": {"enabled": True}}})).returncode == 0
-
-
-@pytest.mark.parametrize("wrong", [{"rules": {"enabled": "yes"}}, {"interval": "often"}, {"podMonitors": {}}])
-def test_invalid_monitoring_values_are_rejected(wrong: Object, chart: Chart) -> None:
-    assert "monitoring" in chart.rejection(merged(SMALLEST, {"monitoring": wrong}))

@@ -41,11 +41,6 @@ def test_workers_can_connect_to_dns_kafka_and_triton_only(chart: Chart) -> None:
     assert ports(spec["ingress"]) == {9464}
 
 
-def test_workers_can_connect_to_the_port_of_an_external_triton(chart: Chart) -> None:
-    values = merged(MATRIX["outside"], {"triton": {"address": "triton.models:18001"}})
-    assert ports(policy(chart.render(values), "worker")["egress"]) == {53, 5353, 9092, 18001}
-
-
 def test_viewers_reach_the_page_and_nothing_else(chart: Chart) -> None:
     assert ports(policy(chart.render(SMALLEST), "worker")["ingress"]) == {9464}
     shown = MATRIX["the page"]
@@ -115,13 +110,6 @@ def test_metrics_are_open_to_the_named_prometheus_alone(
 @pytest.mark.parametrize("peer", [{}, {"namespaceSelectors": {}}])
 def test_a_peer_that_admits_everybody_by_mistake_is_rejected(chart: Chart, peer: Object) -> None:
     assert "metricsFrom" in chart.rejection(merged(SMALLEST, {"networkPolicy": {"metricsFrom": [peer]}}))
-
-
-def test_policies_and_tests_can_be_disabled(chart: Chart) -> None:
-    objects = chart.render(MATRIX["without policies and tests"])
-    assert not [item for item in objects if item["kind"] in ("NetworkPolicy", "Pod")]
-    without_tests = chart.render(merged(SMALLEST, {"tests": {"enabled": False}}))
-    assert "component: test" not in str(without_tests).replace("'", "")
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from deploy import chart_schema
 from deploy.cache import CHECKOUT
 
@@ -44,22 +42,3 @@ def chart(directory: Path, values: str, schema: dict[str, Any]) -> Path:
     (directory / "values.yaml").write_text(values)
     (directory / "values.schema.json").write_text(json.dumps(schema))
     return directory
-
-
-def test_description_follows_a_changed_comment(tmp_path: Path) -> None:
-    schema = {"properties": {"port": {"description": "old", "type": "integer"}}}
-    content = chart_schema.schema(chart(tmp_path, "# -- Port of the\n# server.\nport: 1\n", schema))
-    assert json.loads(content) == {"properties": {"port": {"description": "Port of the server.", "type": "integer"}}}
-
-
-def test_values_that_share_a_definition_must_share_their_comments(tmp_path: Path) -> None:
-    image = {"$ref": "#/definitions/image"}
-    schema = {
-        "properties": {"worker": {"properties": {"image": image}}, "triton": {"properties": {"image": image}}},
-        "definitions": {"image": {"properties": {"tag": {"type": "string"}}}},
-    }
-    values = "worker:\n  image:\n    # -- Tag.\n    tag: a\ntriton:\n  image:\n    # -- TAG\n    tag: a\n"
-    shared = chart_schema.schema(chart(tmp_path, values.replace("TAG", "Tag."), schema))
-    assert json.loads(shared)["definitions"]["image"]["properties"]["tag"]["description"] == "Tag."
-    with pytest.raises(chart_schema.ChartSchemaError, match=r"triton\.image\.tag needs its own schema"):
-        chart_schema.schema(chart(tmp_path, values.replace("TAG", "Other."), schema))

@@ -283,19 +283,3 @@ def test_schema_violation_is_reported(full: System, damage: Damage, message: str
     damage(damaged)
     problems = list(schemas.check(damaged.system, schemas.newest_minors(1)[0]))
     assert any(message in problem for problem in problems), problems
-
-
-@pytest.mark.parametrize(
-    ("quantity", "size"),
-    [
-        ("250m", 0.25),
-        ("1Gi", 1024.0**3),
-        ("2", 2.0),
-        ("1.5k", 1500.0),
-        ("1e3", 1000.0),
-        ("2E", 2e18),
-        ("1Ei", 1024.0**6),
-    ],
-)
-def test_quantities_are_parsed_as_in_kubernetes(quantity: str, size: float) -> None:
-    assert schemas.size(quantity) == size
