@@ -13,8 +13,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 
 from deploy.cache import CHECKOUT
-from deploy.errors import PortInUse, ServerFailed
-from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka, kafka_from_environment, missing_broker
+from deploy.errors import ServerFailed
+from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka, kafka_from_environment
 
 RETENTION_CHECK_S = 0.5
 
@@ -80,13 +80,6 @@ def wait_until_gone(text: str, timeout_s: float = 10) -> list[int]:
     return processes_with(text)
 
 
-def test_the_session_broker_stores_and_returns_records(kafka: LocalKafka | ExternalKafka, topic_prefix: str) -> None:
-    topic = f"{topic_prefix}readings"
-    create_topic(kafka, topic)
-    produce(kafka, topic, [b"one", b"two"])
-    assert consume(kafka, topic, 2) == [b"one", b"two"]
-
-
 @pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
 def test_a_replay_of_old_records_is_not_deleted_by_retention(disposable_kafka: LocalKafka, topic_prefix: str) -> None:
     """Retention depends on record time; the default of seven days would delete readings of 2017."""
@@ -95,56 +88,6 @@ def test_a_replay_of_old_records_is_not_deleted_by_retention(disposable_kafka: L
     produce(disposable_kafka, topic, [b"old"], timestamp_ms=1_485_907_200_000)
     time.sleep(2 * RETENTION_CHECK_S)
     assert consume(disposable_kafka, topic, 1, timeout_s=5) == [b"old"]
-
-
-@pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
-def test_properties_reach_the_broker(disposable_kafka: LocalKafka) -> None:
-    assert disposable_kafka.data_dir is not None
-    assert "message.max.bytes=2000000\n" in (disposable_kafka.data_dir / "server.properties").read_text()
-
-
-@pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
-def test_a_misspelt_topic_is_not_created(disposable_kafka: LocalKafka, topic_prefix: str) -> None:
-    from kafka.errors import KafkaError
-
-    producer = KafkaProducer(bootstrap_servers=disposable_kafka.bootstrap_servers, max_block_ms=1500)
-    with pytest.raises(KafkaError):
-        producer.send(f"{topic_prefix}typo", b"value").get(timeout=3)
-    producer.close()
-
-
-@pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
-def test_acknowledged_records_survive_kill_9_and_restart(disposable_kafka: LocalKafka, topic_prefix: str) -> None:
-    topic = f"{topic_prefix}readings"
-    create_topic(disposable_kafka, topic)
-    values = [f"reading {number}".encode() for number in range(500)]
-    produce(disposable_kafka, topic, values)
-    address, pid = disposable_kafka.bootstrap_servers, disposable_kafka.pid
-    disposable_kafka.kill()
-    assert disposable_kafka.pid is None
-    assert missing_broker(address) is not None
-    disposable_kafka.restart()
-    assert disposable_kafka.bootstrap_servers == address
-    assert disposable_kafka.pid not in (None, pid)
-    assert consume(disposable_kafka, topic, 500) == values
-
-
-@pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
-def test_a_second_broker_takes_over_a_data_directory(tmp_path: Path, topic_prefix: str) -> None:
-    """After a restart of the program that ran the broker: new ports, same topics."""
-    topic = f"{topic_prefix}readings"
-    with LocalKafka(tmp_path, jvm_options=QUICK_START) as first:
-        create_topic(first, topic)
-        produce(first, topic, [b"kept"])
-    with LocalKafka(tmp_path, jvm_options=QUICK_START) as second:
-        assert consume(second, topic, 1) == [b"kept"]
-
-
-@pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
-def test_the_error_for_a_port_in_use_names_the_port_and_the_option(disposable_kafka: LocalKafka) -> None:
-    port = int(disposable_kafka.bootstrap_servers.rsplit(":", 1)[1])
-    with pytest.raises(PortInUse, match=rf"port {port} .*in use.*--port"):
-        LocalKafka(port=port).start()
 
 
 def test_an_invalid_property_is_reported(tmp_path: Path) -> None:
@@ -168,15 +111,6 @@ def test_a_data_directory_in_use_is_rejected_and_the_running_broker_continues(
     create_topic(disposable_kafka, topic)
     produce(disposable_kafka, topic, [b"unharmed"])
     assert consume(disposable_kafka, topic, 1) == [b"unharmed"]
-
-
-@pytest.mark.slow  # quicker: the broker that all tests share, and tests/deploy/test_process.py
-def test_the_environment_names_another_kafka(disposable_kafka: LocalKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GLAIM_KAFKA", disposable_kafka.bootstrap_servers)
-    with kafka_from_environment() as other:
-        assert isinstance(other, ExternalKafka)
-        assert other.bootstrap_servers == disposable_kafka.bootstrap_servers
-    assert disposable_kafka.running
 
 
 def test_an_unreachable_kafka_in_the_environment_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

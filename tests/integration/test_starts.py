@@ -13,7 +13,6 @@ from kafka.admin import (
     ACLOperation,
     ACLPermissionType,
     ACLResourcePatternType,
-    NewTopic,
     ResourcePattern,
     ResourcePatternFilter,
     ResourceType,
@@ -23,10 +22,7 @@ from deploy.cache import CHECKOUT
 from deploy.kafka import QUICK_START, ExternalKafka, LocalKafka
 from deploy.ports import LOOPBACK, choose_port
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka import ensure_topics
 from glaim_stream.operate.audit import audit
-from glaim_stream.operate.check import Outcome
-from glaim_stream.operate.check.broker import kafka_findings
 from tests.integration.test_access import OPERATIONS
 from tests.integration.test_check import ANONYMOUS_USER, rules_of, wait_for_rules
 from tests.integration.test_worker_health import Pages, wait_for, waits_only_for_triton
@@ -119,54 +115,7 @@ def test_a_worker_that_waits_ends_at_a_signal(tmp_path: Path) -> None:
     assert "got SIGTERM before it had started" in worker.log.read_text()
 
 
-@pytest.mark.slow  # quicker: tests/worker/test_waiting.py
-def test_a_worker_without_the_right_to_create_its_topics_waits_for_somebody_who_has_it(
-    kafka_with_acls: LocalKafka, topic_prefix: str, tmp_path: Path
-) -> None:
-    settings = starting(kafka_with_acls.bootstrap_servers, topic_prefix, tmp_path)
-    cluster = ResourcePattern(ResourceType.CLUSTER, "kafka-cluster")
-    pattern = ResourcePattern(ResourceType.TOPIC, topic_prefix, ACLResourcePatternType.PREFIXED)
-    rules = [ACL(ANONYMOUS_USER, "*", ACLOperation.CREATE, ACLPermissionType.DENY, each) for each in (cluster, pattern)]
-    rules += [  # a resource with a rule permits only what a rule allows
-        ACL(ANONYMOUS_USER, "*", operation, ACLPermissionType.ALLOW, cluster)
-        for operation in (ACLOperation.DESCRIBE, ACLOperation.ALTER, ACLOperation.CLUSTER_ACTION)
-    ]
-    rules += [
-        ACL(ANONYMOUS_USER, "*", operation, ACLPermissionType.ALLOW, pattern)
-        for operation in (ACLOperation.READ, ACLOperation.WRITE, ACLOperation.DESCRIBE_CONFIGS)
-    ]
-    admin = KafkaAdminClient(bootstrap_servers=settings.kafka)
-    try:
-        before = len(rules_of(admin))
-        admin.create_acls(rules)
-        wait_for_rules(admin, before + len(rules))
-        with WorkerProcess(settings, tmp_path / "worker.log") as worker:
-            says(worker, f"topic {settings.input_topic}: expected it to be there, or this user to have DESCRIBE and")
-            says(worker, f"kafka-topics.sh --create --topic '{settings.input_topic}' --partitions 1 --config")
-            assert Pages(settings).statuses == (200, 503, 503)
-            for each in (cluster, pattern):  # an administrator creates the topics
-                only = ResourcePatternFilter(each.resource_type, each.resource_name, each.pattern_type)
-                denied = ACLFilter(None, None, ACLOperation.CREATE, ACLPermissionType.DENY, only)
-                assert admin.delete_acls([denied])
-            admin.create_acls([ACL(ANONYMOUS_USER, "*", ACLOperation.CREATE, ACLPermissionType.ALLOW, cluster)])
-            admin.create_topics([NewTopic(name, 1, 1) for name in settings.topics if name not in admin.list_topics()])
-            Pages(settings).wait(200, 200, 200)
-            produce(settings, [0, 1])
-            wait_until_committed(settings, total=2)
-            assert worker.stop() == 0
-    finally:
-        for each in (cluster, pattern):
-            only = ResourcePatternFilter(each.resource_type, each.resource_name, each.pattern_type)
-            admin.delete_acls([ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, only)])
-        admin.close()
-
-
 GROUP, TOPIC = ResourceType.GROUP, ResourceType.TOPIC
-MISSING = [
-    (GROUP, "consumer_group", "Read", "consumer group {name}: expected this user to have READ"),
-    (TOPIC, "input_topic", "Read", "topic {name}: expected this user to have READ"),
-    (TOPIC, "late_topic", "Write", "topic {name}: expected this user to have WRITE"),
-]
 
 
 def deny(kafka: LocalKafka, resource: ResourceType, name: str, operation: str) -> ACLFilter:
@@ -191,31 +140,6 @@ def give_back(kafka: LocalKafka, rules: ACLFilter) -> None:
     admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
     assert admin.delete_acls([rules])
     admin.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("resource", "named", "operation", "sentence"), MISSING, ids=[each[1] for each in MISSING])
-@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
-def test_a_worker_waits_for_a_right_and_names_the_command(
-    kafka_with_acls: LocalKafka, topic_prefix: str, tmp_path: Path, delivery: str, resource: ResourceType, named: str,
-    operation: str, sentence: str,
-) -> None:  # fmt: skip
-    settings = starting(kafka_with_acls.bootstrap_servers, topic_prefix, tmp_path, delivery=delivery)
-    ensure_topics(settings)
-    name = getattr(settings, named)
-    rules = deny(kafka_with_acls, resource, name, operation)
-    command = (
-        f"kafka-acls.sh --add --operation {operation} --{resource.name.lower()} '{name}' --allow-principal User:NAME"
-    )
-    checked = [str(finding) for finding in kafka_findings(settings, None) if finding.outcome is Outcome.FAILED]
-    assert [command in line for line in checked if sentence.format(name=name) in line] == [True], checked
-    with WorkerProcess(settings, tmp_path / "worker.log") as worker:
-        says(worker, sentence.format(name=name))
-        assert command in worker.log.read_text()
-        assert Pages(settings).statuses == (200, 503, 503)
-        give_back(kafka_with_acls, rules)
-        Pages(settings).wait(200, 200, 200)
-        assert worker.stop() == 0
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import tritonclient.grpc.aio as aio_client
 from tritonclient.utils import InferenceServerException
 
 from deploy.cache import CHECKOUT
-from deploy.errors import PortInUse, ServerFailed
+from deploy.errors import ServerFailed
 from deploy.triton import ExternalTriton, LocalTriton, models_of, triton_from_environment
 from deploy.triton_install import unsupported_reason
 from deploy.triton_probe import model_problem
@@ -93,48 +92,8 @@ def shared_memory(prefix: str) -> set[str]:
     return {path.name for path in Path("/dev/shm").glob(f"{prefix}*")}
 
 
-def shared_memory_prefix(server: LocalTriton) -> str:
-    """The name prefix of this server's shared memory; another server may run beside it."""
-    return prefix_in(Path(f"/proc/{server.pid}/cmdline").read_bytes().decode())
-
-
 def prefix_in(command_line: str) -> str:
     return command_line.split("shm-region-prefix-name=")[1].split("\0")[0].split()[0]
-
-
-@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
-def test_windows_are_imputed_alone_and_in_batches(disposable_triton: LocalTriton) -> None:
-    batches = [windows(size, seed) for seed, size in enumerate((1, 1, 2, 5, 16, 1, 3))]
-    answers = infer_all(disposable_triton.grpc_url, batches)
-    for (values, observed), imputed in zip(batches, answers, strict=True):
-        assert imputed.shape == (len(values), SENSORS, STEPS)
-        np.testing.assert_allclose(imputed, expected(values, observed), rtol=1e-5)
-
-
-@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
-def test_a_window_without_any_observation_is_answered(disposable_triton: LocalTriton) -> None:
-    values, observed = (np.full((1, SENSORS, WINDOW), 7.0, np.float32), np.zeros((1, SENSORS, WINDOW), bool))
-    (imputed,) = infer_all(disposable_triton.grpc_url, [(values, observed)])
-    # The tiny model returns 0 without any observation, and ignores values that are not observed.
-    np.testing.assert_array_equal(imputed, np.zeros((1, SENSORS, STEPS), np.float32))
-
-
-@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
-@pytest.mark.parametrize("shape", [(1, SENSORS, WINDOW - 1), (1, SENSORS + 1, WINDOW), (65, SENSORS, WINDOW)])
-def test_a_wrong_shape_or_batch_is_an_invalid_argument(disposable_triton: LocalTriton, shape: tuple[int, ...]) -> None:
-    with (
-        grpc_client.InferenceServerClient(disposable_triton.grpc_url) as client,
-        pytest.raises(InferenceServerException) as error,
-    ):
-        client.infer(MODEL, tensors(np.zeros(shape, np.float32), np.zeros(shape, bool)), client_timeout=10)
-    assert error.value.status() == "StatusCode.INVALID_ARGUMENT"
-
-
-@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
-def test_metrics_count_the_inferences(disposable_triton: LocalTriton) -> None:
-    with urllib.request.urlopen(disposable_triton.metrics_url, timeout=10) as page:
-        text = page.read().decode()
-    assert f'nv_inference_request_success{{model="{MODEL}",version="1"}}' in text
 
 
 @pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
@@ -145,80 +104,6 @@ def test_the_load_api_is_disabled(disposable_triton: LocalTriton) -> None:
         pytest.raises(InferenceServerException, match="explicit"),
     ):
         client.load_model(MODEL)
-
-
-@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
-def test_kill_9_and_restart_serves_again_on_the_same_ports(disposable_triton: LocalTriton) -> None:
-    url, pid = disposable_triton.grpc_url, disposable_triton.pid
-    prefix = shared_memory_prefix(disposable_triton)
-    assert shared_memory(prefix)
-    disposable_triton.kill()
-    assert disposable_triton.pid is None
-    assert not shared_memory(prefix), "the shared memory of a killed server must be removed"
-    disposable_triton.restart()
-    assert disposable_triton.grpc_url == url
-    assert disposable_triton.pid not in (None, pid)
-    values, observed = windows(2)
-    np.testing.assert_allclose(infer_all(url, [(values, observed)])[0], expected(values, observed), rtol=1e-5)
-
-
-@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
-def test_the_probe_detects_a_dead_interpreter_that_server_health_misses(disposable_triton: LocalTriton) -> None:
-    """The server never restarts a dead interpreter and still reports ready."""
-    interpreters = [
-        int(entry.name)
-        for entry in Path("/proc").iterdir()
-        if entry.name.isdigit() and _parent(entry) == disposable_triton.pid and _is_stub(entry)
-    ]
-    assert interpreters
-    for pid in interpreters:
-        os.kill(pid, signal.SIGKILL)
-    with grpc_client.InferenceServerClient(disposable_triton.grpc_url) as client:
-        assert model_problem(client, MODEL, timeout_s=5) is not None
-        assert client.is_server_ready()
-    disposable_triton.kill()  # a clean stop would wait 10 s for the dead interpreter
-    disposable_triton.restart()
-
-
-@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
-def test_poll_mode_loads_a_new_version(tiny_repository: Path, tmp_path: Path) -> None:
-    repository = tmp_path / "repository"
-    shutil.copytree(tiny_repository, repository)
-    with (
-        LocalTriton(repository, control_mode="poll", poll_s=1) as triton,
-        grpc_client.InferenceServerClient(triton.grpc_url) as client,
-    ):
-        assert list(client.get_model_metadata(MODEL).versions) == ["1"]
-        # Copied elsewhere and renamed, so that the poll never sees an incomplete version.
-        shutil.copytree(repository / MODEL / "1", tmp_path / "next")
-        (tmp_path / "next").rename(repository / MODEL / "2")
-        give_up = time.monotonic() + 60
-        while time.monotonic() < give_up:
-            if client.is_model_ready(MODEL, "2"):
-                break
-            time.sleep(0.2)
-        assert client.is_model_ready(MODEL, "2")
-
-
-@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
-def test_explicit_mode_needs_the_admin_header(tiny_repository: Path) -> None:
-    with (
-        LocalTriton(tiny_repository, control_mode="explicit") as triton,
-        grpc_client.InferenceServerClient(triton.grpc_url) as client,
-    ):
-        with pytest.raises(InferenceServerException, match="restricted"):
-            client.load_model(MODEL)
-        client.load_model(MODEL, headers=triton.admin_headers)
-        assert model_problem(client, MODEL) is None
-
-
-@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
-def test_the_error_for_a_port_in_use_names_the_port_and_the_option(
-    disposable_triton: LocalTriton, tiny_repository: Path
-) -> None:
-    port = int(disposable_triton.grpc_url.rsplit(":", 1)[1])
-    with pytest.raises(PortInUse, match=rf"port {port} .*in use.*--grpc-port"):
-        LocalTriton(tiny_repository, grpc_port=port).start()
 
 
 @pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
@@ -237,21 +122,6 @@ def test_a_model_that_does_not_load_shows_the_log(tiny_repository: Path, tmp_pat
 def test_a_repository_without_models_is_rejected_at_once(tmp_path: Path) -> None:
     with pytest.raises(ServerFailed, match="holds no model"):
         LocalTriton(tmp_path).start()
-
-
-@pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
-def test_the_environment_names_another_triton(
-    disposable_triton: LocalTriton, tiny_repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GLAIM_TRITON", disposable_triton.grpc_url)
-    with triton_from_environment(tiny_repository) as other:
-        assert isinstance(other, ExternalTriton)
-        assert other.grpc_url == disposable_triton.grpc_url
-    with (
-        pytest.raises(ServerFailed, match=r"GLAIM_TRITON.*nowhere"),
-        triton_from_environment(tiny_repository, models=["nowhere"]),
-    ):
-        pass
 
 
 @pytest.mark.slow  # quicker: tests/deploy/test_process.py, with a program that answers at once
@@ -311,17 +181,3 @@ def test_every_model_of_the_checkout_is_served(triton: LocalTriton | ExternalTri
 def serves(url: str) -> bool:
     with grpc_client.InferenceServerClient(url) as client:
         return model_problem(client, MODEL, timeout_s=5) is None
-
-
-def _parent(entry: Path) -> int | None:
-    try:
-        return int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-    except OSError:
-        return None
-
-
-def _is_stub(entry: Path) -> bool:
-    try:
-        return b"triton_python_backend_stub" in (entry / "cmdline").read_bytes()
-    except OSError:
-        return False
