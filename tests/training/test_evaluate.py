@@ -10,7 +10,7 @@ from glaim_stream.form import fit as fit_series
 from glaim_stream.form import interpolation, last_value
 from training.checkpoint import Checkpoint
 from training.config import build
-from training.data import Bools, Floats, Scale, WindowSet, fit_scale, load, split
+from training.data import Floats, Scale, WindowSet, fit_scale, load, split
 from training.evaluate import (
     BASELINES,
     CASES,
@@ -22,8 +22,6 @@ from training.evaluate import (
     with_fallback,
 )
 from training.network import build_network
-from training.serve import residual_quantiles
-from training.serve.residuals import gap_ages
 
 SCALE = Scale(np.array([5.0, 0.0]), np.array([2.0, 10.0]), np.zeros(2), np.ones(2))
 
@@ -128,42 +126,6 @@ def test_sensors_on_which_a_baseline_is_better_are_listed() -> None:
 
     methods = {"model": rows(0.5, 0.5), "interpolation": rows(0.6, 0.9), "last_value": rows(0.7, 0.4)}
     assert losing_sensors({"methods": methods}) == ["b"]
-
-
-def test_residual_quantiles_match_the_errors_in_sensor_units() -> None:
-    """White noise filled with 0: the error is the noise, 90 % of it within 1.645 deviations."""
-    noise = np.random.default_rng(0).standard_normal((1, 2, 4000)).astype(np.float32)
-    windows = WindowSet(noise, 24)
-
-    def fill(values: Floats, observed: Bools) -> Floats:
-        return np.where(observed, values, np.float32(0))
-
-    quantiles = residual_quantiles(windows, fill, SCALE, lag=4, most=1500, seed=0)
-    assert quantiles.gap_ages == gap_ages(24) == [1, 2, 3, 4, 6, 8, 12, 16, 24]
-    for newest in (True, False):
-        lower, upper = quantiles.table(newest=newest)
-        assert lower.shape == (2, 9)
-        np.testing.assert_allclose(lower / SCALE.std[:, None], -1.645, atol=0.25)
-        np.testing.assert_allclose(upper / SCALE.std[:, None], 1.645, atol=0.25)
-
-
-def test_residuals_of_a_random_walk_grow_with_the_gap_at_the_edge() -> None:
-    windows = WindowSet(series(rows=3000), 24)
-    fill = with_fallback(last_value)
-    quantiles = residual_quantiles(windows, fill, SCALE, lag=4, most=800, seed=0)
-    _, newest = quantiles.table(newest=True)
-    assert (newest[:, quantiles.gap_ages.index(16)] > 2 * newest[:, 0]).all()
-
-
-def test_a_sensor_without_errors_uses_those_of_all_sensors() -> None:
-    values = series(rows=3000)
-    values[:, 1, ::2] = np.nan
-    values[:, 1, :2900] = np.nan
-    windows = WindowSet(values, 24)
-    quantiles = residual_quantiles(windows, with_fallback(last_value), SCALE, lag=4, most=300, seed=0)
-    lower, upper = quantiles.table(newest=True)
-    assert np.isfinite(lower).all()
-    assert (upper > lower).all()
 
 
 def checkpoint_of(source: Path, *, averaged_seed: int = 1, weights_seed: int = 2) -> Checkpoint:

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from training.network.build import build_network, build_priemb, build_staglo
-from training.network.kernels import CellLinear
-from training.network.model import GLAIM, AttentionPool, EncoderLayer, PriEmb, count_parameters
+from training.network.build import build_network
+from training.network.model import GLAIM, count_parameters
 from training.network.sizes import GLAIMConfig
 
 SMALL = GLAIMConfig(4, window=24, d_model=16, layers=2, ffn=24, heads=4, dropout=0.0, d_psi=12, d_g=3, large_kernel=11)
@@ -101,107 +100,6 @@ def test_degenerate_windows_stay_finite_forward_and_backward(case: str, residual
     filled.square().mean().backward()
     assert torch.isfinite(filled).all()
     assert all(torch.isfinite(p.grad).all() for p in net.parameters() if p.grad is not None)
-
-
-def test_statistics_come_from_observed_cells_only() -> None:
-    norm = model().normalise
-    values = torch.tensor([[[1.0, 3.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0], [5.0, 5.0, 5.0, 0.0]]])
-    observed = torch.tensor([[[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 0.0]]])
-    mean, std = norm(values, observed)
-    torch.testing.assert_close(mean.flatten(), torch.tensor([2.0, 0.0, 5.0]))
-    torch.testing.assert_close(std.flatten(), torch.tensor([(1 + 1e-5) ** 0.5, 1.0, 1e-5**0.5]))
-
-
-def priemb() -> PriEmb:
-    return build_priemb(GLAIMConfig(1, window=8, d_model=4, heads=1, smoothing_windows=(3, 5)))
-
-
-def test_interpolation_is_linear_inside_and_constant_at_the_ends() -> None:
-    #           missing  2.0  missing  missing  8.0  missing
-    values = torch.tensor([[[0.0, 2.0, 0.0, 0.0, 8.0, 0.0, 0.0, 0.0]]])
-    observed = torch.tensor([[[0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]]])
-    prior, left, right = priemb().interpolation(values, observed)
-    torch.testing.assert_close(prior, torch.tensor([[[2.0, 2.0, 4.0, 6.0, 8.0, 8.0, 8.0, 8.0]]]))
-    torch.testing.assert_close(left[0, 0], torch.tensor([1.0, 0.0, 0.2, 0.4, 0.0, 0.2, 0.4, 0.6]))
-    torch.testing.assert_close(right[0, 0], torch.tensor([0.2, 0.0, 0.4, 0.2, 0.0, 1.0, 1.0, 1.0]))
-
-
-def test_interpolation_of_a_silent_row_is_zero_at_full_distance() -> None:
-    nothing = torch.zeros(1, 1, 8)
-    prior, left, right = priemb().interpolation(nothing, nothing)
-    assert prior.abs().sum() == 0
-    assert (left == 1).all()
-    assert (right == 1).all()
-
-
-def test_smoothing_averages_observed_values_and_returns_their_share() -> None:
-    values = torch.tensor([[[1.0, 0.0, 3.0, 0.0, 0.0, 0.0, 0.0, 4.0]]])
-    observed = torch.tensor([[[1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0]]])
-    smooth, support = priemb().smoothing(values, observed)
-    torch.testing.assert_close(smooth[0, 0, 0], torch.tensor([1.0, 2.0, 3.0, 3.0, 0.0, 0.0, 4.0, 4.0]))
-    torch.testing.assert_close(support[0, 0, 0], torch.tensor([1.0, 2.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0]) / 3)
-    torch.testing.assert_close(smooth[0, 1, 0, 1], torch.tensor(2.0))
-
-
-def test_dependency_matrices_have_rows_that_sum_to_one() -> None:
-    staglo = build_staglo(SMALL)
-    matrices = staglo.dependencies(torch.randn(SMALL.d_model, SMALL.d_psi))
-    assert matrices.shape == (SMALL.d_model, 4, 4)
-    torch.testing.assert_close(matrices.sum(-1), torch.ones(SMALL.d_model, 4))
-
-
-def test_the_merged_convolution_equals_the_sum_of_both_branches() -> None:
-    staglo = build_staglo(SMALL).eval()
-    hidden, tokens = torch.randn(2, SMALL.window, 4, 16), torch.randn(16, SMALL.d_psi)
-    normed = staglo.norm_conv(hidden).permute(0, 2, 3, 1).reshape(8, 16, SMALL.window)  # (B*C, D, T)
-    conv = torch.nn.functional.conv1d
-    apart = conv(normed, staglo.large[..., 0], padding=5, groups=16) + conv(
-        normed, staglo.small[..., 0], padding=2, groups=16
-    )
-    z = hidden + apart.view(2, 4, 16, SMALL.window).permute(0, 3, 1, 2)
-    z = z + staglo.ffn_out(torch.nn.functional.gelu(staglo.ffn_in(staglo.norm_ffn(z))))
-    alpha = torch.sigmoid(staglo.alpha_logit)
-    propagated = torch.einsum("dij,btjd->btid", staglo.dependencies(tokens), z)
-    torch.testing.assert_close(staglo(hidden, tokens), (1 - alpha) * z + alpha * propagated, atol=1e-5, rtol=1e-5)
-
-
-def test_attention_pooling_is_multi_head_attention_with_one_query() -> None:
-    torch.manual_seed(0)
-    pool = AttentionPool(16, 4, 0.0).eval()
-    library = torch.nn.MultiheadAttention(16, 4, batch_first=True).eval()
-    with torch.no_grad():
-        torch.nn.init.normal_(pool.project.bias)
-        library.in_proj_weight.copy_(pool.project.weight)
-        library.in_proj_bias.copy_(pool.project.bias)
-        library.out_proj.load_state_dict(pool.out.state_dict())
-    y = torch.randn(2, 9, 3, 16)
-    rows = y.transpose(1, 2).reshape(6, 9, 16)
-    expected = library(pool.query.expand(6, 1, 16), rows, rows, need_weights=False)[0].view(2, 3, 16)
-    torch.testing.assert_close(pool(y), expected, atol=1e-5, rtol=1e-5)
-
-
-def test_the_encoder_layer_equals_torchs_post_norm_layer_in_both_modes() -> None:
-    torch.manual_seed(0)
-    ours = EncoderLayer(16, 4, 24, 0.0)
-    library = torch.nn.TransformerEncoderLayer(16, 4, 24, 0.0, activation="gelu", batch_first=True)
-    with torch.no_grad():
-        library.self_attn.in_proj_weight.copy_(ours.project.weight)
-        library.self_attn.in_proj_bias.copy_(ours.project.bias)
-    pairs = {"self_attn.out_proj": ours.out, "linear1": ours.ffn_in, "linear2": ours.ffn_out}
-    pairs |= {"norm1": ours.norm_attention, "norm2": ours.norm_ffn}
-    for name, part in pairs.items():
-        library.get_submodule(name).load_state_dict(part.state_dict())
-    tokens = torch.randn(2, 5, 7, 16)
-    library.train()  # its fast path in evaluation mode uses another algorithm
-    expected = library(tokens.view(10, 7, 16)).view(2, 5, 7, 16)
-    torch.testing.assert_close(ours.train()(tokens), expected, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(ours.eval()(tokens), expected, atol=1e-5, rtol=1e-5)
-
-
-def test_cell_linear_equals_linear() -> None:
-    linear = CellLinear(6, 5)
-    cells = torch.randn(2, 3, 4, 6)
-    torch.testing.assert_close(linear(cells), torch.nn.functional.linear(cells, linear.weight, linear.bias))
 
 
 @pytest.mark.parametrize("variables", [3, 20])

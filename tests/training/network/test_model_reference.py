@@ -77,9 +77,3 @@ def test_both_implementations_have_the_same_gradients(config: GLAIMConfig) -> No
             found, expected.view_as(found), atol=1e-8, rtol=1e-6, msg=lambda text, name=name: f"{name}: {text}"
         )
     assert gradients == {}
-
-
-def test_an_ablation_has_no_plain_implementation() -> None:
-    config = dataclasses.replace(SMALL, use_gate=False)
-    with pytest.raises(ValueError, match="full model"):
-        copied(build_network(config), config)

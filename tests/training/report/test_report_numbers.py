@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 
 from glaim_stream.core.contract import ResidualQuantiles
-from glaim_stream.form import interpolation, last_value
+from glaim_stream.form import interpolation
 from training.data import Bools, Floats, Scale, Series, WindowSet
 from training.evaluate import Fill, with_fallback
-from training.report.charts import log_ticks
 from training.report.examples import FEWEST, RANKS, examples
-from training.report.gaps import WHO, Errors, find_gaps, length_bins, probe, summary
+from training.report.gaps import WHO, Errors, find_gaps, probe, summary
 from training.report.intervals import coverage
 from training.report.measure import tidy
-from training.report.verdict import percent, standing, verdict
+from training.report.verdict import verdict
 
 T = 24
 
@@ -38,11 +37,6 @@ def test_a_gap_has_a_length_an_age_and_neighbours() -> None:
     assert gaps.age[0, [2, 3, 5]].tolist() == [1, 2, 1]
     assert gaps.after_observation[0, [0, 2, 5]].tolist() == [False, True, True]
     assert gaps.before_observation[0, [0, 3, 5]].tolist() == [True, True, False]
-
-
-def test_gap_lengths_leave_an_observation_on_both_sides() -> None:
-    assert length_bins(24) == [(1, 1), (2, 2), (3, 4), (5, 8), (9, 16), (17, 22)]
-    assert length_bins(4) == [(1, 1), (2, 2)]
 
 
 def test_errors_cover_the_gap_and_all_methods_fill_the_same_cells() -> None:
@@ -73,12 +67,6 @@ def test_a_gap_adjacent_to_a_real_hole_counts_with_the_joint_length() -> None:
     assert cells[0] == 0
     assert found_summary["curves"]["one"]["interior"]["mae"]["model"][0] is None
     assert cells[2] > 0
-
-
-def test_the_same_seed_draws_the_same_gaps() -> None:
-    windows, fills = WindowSet(walk(), T), {"model": with_fallback(last_value)}
-    first, second = (summary(probe(windows, fills, 2, most=10, seed=4), ["a", "b"], np.ones(2)) for _ in range(2))
-    assert first == second
 
 
 def test_coverage_is_the_share_of_errors_inside_the_interval_of_their_age() -> None:
@@ -134,17 +122,6 @@ def test_the_verdict_mentions_when_the_squared_error_disagrees() -> None:
     assert found_summary.endswith(" By mean squared error it is better in 2 and worse in 0 of 2 cases.")
 
 
-def test_the_training_mean_is_a_baseline_too() -> None:
-    found_summary = verdict({"x": case("silent", 0.5, 1.0, mean=0.4)})
-    assert found_summary["cases"]["x"]["best_baseline"] == "mean"
-    assert "none of 1 cases" in found_summary["sentence"]
-
-
-def test_differences_are_formatted_with_a_minus_sign() -> None:
-    assert [percent(x) for x in (-0.126, 0.3, 0.001, None)] == ["−13 %", "+30 %", "0 %", "–"]
-    assert [standing(x) for x in (-0.2, 0.2, 0.005, None)] == ["better", "worse", "level", "unknown"]
-
-
 def test_examples_have_the_stated_ranks_and_sensor_units() -> None:
     values = walk(rows=200)
     scale = Scale(np.array([100.0, 0.0]), np.array([2.0, 1.0]), np.zeros(2), np.ones(2))
@@ -172,10 +149,3 @@ def test_examples_have_the_stated_ranks_and_sensor_units() -> None:
 def test_values_are_rounded_and_converted_for_json() -> None:
     kept = tidy({"a": np.float32(0.1), "b": [np.int64(3), float("nan"), True], "c": np.array([1.23456789])})
     assert kept == {"a": 0.1, "b": [3, None, True], "c": [1.23457]}
-
-
-@pytest.mark.parametrize(("low", "high"), [(0.37, 0.55), (0.1, 0.8), (0.01, 40), (1e-4, 1e4), (0.9, 0.95)])
-def test_a_logarithmic_axis_has_3_to_12_ticks_in_range(low: float, high: float) -> None:
-    found = log_ticks(low, high)
-    assert 3 <= len(found) <= 12
-    assert all(low * 0.999 <= value <= high * 1.001 for value in found)

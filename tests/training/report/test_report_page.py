@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -138,16 +137,6 @@ def test_the_page_shows_the_scores_of_the_json(written: tuple[str, dict[str, Any
         assert all(f"{value:.2f}".removeprefix("0") in text for value in row)
 
 
-def test_the_header_names_the_data_and_the_model(written: tuple[str, dict[str, Any]]) -> None:
-    text, report = written
-    assert "2 groups of 3 sensors, 400 rows of 1 min" in text
-    assert f"{report['model']['parameters']:,} parameters" in text
-    assert "python -m training.fit pumps.csv" in text
-    assert [line["epoch"] for line in report["curves"]] == [1, 2]
-    holes = {sensor["name"]: sensor["longest_hole"] for sensor in report["data"]["sensors"]}
-    assert holes["<p&q>"] >= 29
-
-
 def test_only_known_cells_are_scored(written: tuple[str, dict[str, Any]]) -> None:
     """The 29-row gap of north's second sensor lies in the test part, so the case `edge_all` has fewer of its cells."""
     _, report = written
@@ -222,14 +211,3 @@ def test_a_map_of_many_sensors_covers_every_pair_once() -> None:
     weights = np.random.default_rng(0).dirichlet(np.ones(70), 70)
     drawn = matrix({"matrix": weights.tolist()}, [f"s{index}" for index in range(70)])
     assert sum(int(width) for width in re.findall(r"h(\d+)v1", drawn)) == 70 * 70
-
-
-def test_the_page_of_a_model_without_staglo_states_that(written: tuple[str, dict[str, Any]]) -> None:
-    assert "has no StaGlo" in page({**written[1], "dependencies": None})
-
-
-def test_the_page_can_be_drawn_without_torch() -> None:
-    """The drawing modules import neither torch nor numpy nor the modules of network and data."""
-    for name in ("page", "tables", "charts", "matrix", "panels", "verdict"):
-        source = (Path(sys.modules["training.report.page"].__file__ or "").parent / f"{name}.py").read_text()
-        assert not re.search(r"^(from|import) (torch|numpy|training\.(model|evaluate|data|loop))", source, re.M)
