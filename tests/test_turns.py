@@ -5,13 +5,10 @@ import random
 import re
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from deploy.cache import CHECKOUT
-from tests.conftest import misplaced
 from tests.turns import TURN_FILE, advance, number_of_landing
 
 MARKERS = ("slow", "chaos", "short", "cluster")
@@ -47,20 +44,6 @@ def test_each_combination_of_markers_is_selected_by_a_group_or_runs_with_every_c
         markers = dict(zip(MARKERS, holds, strict=True))
         selected = [each for each in selections if eval(each, {}, markers)]
         assert selected, f"no command runs a test with {markers}"
-
-
-@pytest.mark.parametrize("marker", ["chaos", "cluster"])
-def test_a_test_that_no_command_would_collect_is_named(marker: str) -> None:
-    def item(folder: str, *markers: str) -> Any:
-        path = Path("/checkout/tests") / folder / "test_x.py"
-        return SimpleNamespace(
-            path=path, nodeid=f"{folder}/test_x.py", get_closest_marker=dict.fromkeys(markers, 1).get
-        )
-
-    good = [item("chaos", "chaos"), item("monitoring", "chaos"), item("cluster", "cluster"), item("audit")]
-    assert misplaced(good, Path("/checkout")) == []
-    (named,) = misplaced([*good, item("windows", marker)], Path("/checkout"))
-    assert f"windows/test_x.py: expected the marker {marker} in" in named
 
 
 def commit(folder: Path) -> None:
