@@ -236,9 +236,6 @@ loop_delay_seconds = Histogram(
     "Delay with which the event loop woke a task that sleeps for one second at a time",
     buckets=_LATENCY_BUCKETS_S,
 )
-page_cpu_seconds = Counter(
-    "glaim_page_cpu_seconds", "CPU time of the page: of its threads, and what it takes in the event loop"
-)
 worker_faults = Counter(
     "glaim_worker_faults",
     "Internal errors on a batch, which was then split or imputed by a simpler method",

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         transaction_timeout_ms,
     )
     from glaim_stream.kafka.dumping import ENDINGS, dump
-    from glaim_stream.kafka.following import follow
     from glaim_stream.kafka.left_open import end_open_transactions
     from glaim_stream.kafka.losses import Loss, lost_range, read_losses
     from glaim_stream.kafka.offsets import Commit, Delivery, OffsetLedger, commit_from_metadata, rebuild_from_metadata
@@ -64,7 +63,6 @@ __all__ = [
     "ensure_topics",
     "extra_options",
     "fits",
-    "follow",
     "follow_rows",
     "kafka_options",
     "lost_range",

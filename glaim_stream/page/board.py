@@ -22,20 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from glaim_stream.page.compact import compact
-from glaim_stream.page.cost import ThreadCost
-from glaim_stream.page.figures import Throughput
-from glaim_stream.page.model_panels import ModelPanels
-from glaim_stream.page.others import OtherGroups
-from glaim_stream.page.overview import UNKNOWN_S, GroupStates
-from glaim_stream.page.sources import LoopBusy, Sources
-from glaim_stream.page.watched import WatchedGroup
+from glaim_stream.page.sources import UNKNOWN_S, GroupStates, LoopBusy, Sources
 from glaim_stream.page.watching import Watch, Watching
 
 log = logging.getLogger(__name__)
 
 TICK_S = 1.0
-MOST_NAMED = 6  # faulty sensors that are named beside the groups
 _LOOP_SHARE = 0.005
 _SOONEST_S = 0.2
 
@@ -50,26 +42,23 @@ class Viewer:
     group: str | None
     names: int = -1
     rows: int = -1
-    elsewhere: int = -1
     overview: int = -1
-    model: tuple[int, int, int] | None = None
     said: str = ""
-    faults: bytes = b""
 
     @property
     def position(self) -> str:
         """The state that was last sent, as text to resume from."""
-        return f"{self.board.nonce}.{self.names}.{self.rows}.{self.elsewhere}"
+        return f"{self.board.nonce}.{self.names}.{self.rows}"
 
     def resume(self, position: str | None) -> None:
         """Continue where an earlier stream of the same page ended; an unknown position is a fresh start."""
         nonce, *numbers = (position or "").split(".")
         if (
             nonce == self.board.nonce
-            and len(numbers) == 3
+            and len(numbers) == 2
             and all(each.removeprefix("-").isdecimal() for each in numbers)
         ):
-            self.names, self.rows, self.elsewhere = (max(-1, int(each)) for each in numbers)
+            self.names, self.rows = (max(-1, int(each)) for each in numbers)
 
     def take(self) -> list[Event]:
         """Return the difference between the state that was last sent and the newest one."""
@@ -84,17 +73,13 @@ class Board:
         self.nonce = secrets.token_hex(4)  # identifies this process: positions of another one mean nothing here
         self._news = Condition()
         self.watching = Watching(sources, self._news)
-        self.models = ModelPanels(sources)
-        self._others = OtherGroups(sources)
         self._viewers: list[Viewer] = []
-        self._throughput = Throughput()
         self._tick = 0
         self._states_due = 0.0
         self._names: tuple[int, list[str]] = (0, [])
         self._names_event = b""
         self._states: dict[str, Any] = {}
         self._overview = b""
-        self._first: tuple[int, int] | None = None  # partition and model that are shown if no group is chosen
         self._busy = ""
 
     def start(self) -> None:
@@ -130,28 +115,12 @@ class Board:
             if viewer.names != version and self._names_event:
                 events.append(("names", self._names_event))
                 viewer.names = version
-            newest, others = self._others.newest
-            if viewer.elsewhere != newest and others:
-                events.append(("elsewhere", others))
-                viewer.elsewhere = newest
             if viewer.overview != self._tick:
                 events.append(("overview", self._overview))
                 viewer.overview = self._tick
-            watch = self.watching.groups.get(viewer.group or "")
-            shown = self._first if watch is None else (watch.rows.partition, watch.model)
-            made = None if shown is None else self.models.of(shown)
-            if shown is not None and made is not None and viewer.model != (*shown, made[0]):
-                events.append(("model", made[1]))
-                viewer.model = (*shown, made[0])
             if viewer.group is not None:
-                events += self._rows_for(viewer, watch)
+                events.extend(self._rows_for(viewer, self.watching.groups.get(viewer.group)))
             return events
-
-    def watched(self, group: str) -> WatchedGroup | None:
-        """The rows of a group that a browser shows."""
-        with self._news:
-            watch = self.watching.groups.get(group)
-            return None if watch is None else watch.rows
 
     def _rows_for(self, viewer: Viewer, watch: Watch | None) -> list[Event]:
         why = self.watching.gone.get(viewer.group or "", "")  # an event
@@ -162,17 +131,12 @@ class Board:
             return [("gone", why.encode())]
         viewer.said = ""
         head = {"group": viewer.group} if viewer.rows >= 0 else {**watch.head, "full": True}
+        head |= {"end_ms": watch.shown_to_ms, "unjudged": watch.unjudged, "faulty": watch.faulty}
         lines = watch.rows.since(viewer.rows)
         viewer.rows = watch.rows.known_to
-        text = json.dumps({**head, "end_ms": watch.shown_to_ms})
-        events = [("group", f'{text[:-1]}, "rows": [{",".join(lines)}]}}'.encode())]
-        if viewer.faults != watch.faults:
-            viewer.faults = watch.faults
-            events.append(("faults", watch.faults))
-        return events
+        return [("group", f'{json.dumps(head)[:-1]}, "rows": [{",".join(lines)}]}}'.encode())]
 
     def _run(self) -> None:
-        cost = ThreadCost()
         while True:
             with self._news:
                 self._news.wait_for(lambda: bool(self._viewers))
@@ -181,7 +145,6 @@ class Board:
                 self.refresh()
             except Exception:
                 log.exception("the page could not read the worker's state")
-            cost.book()
             with self._news:
                 self._tick += 1
                 self._news.notify_all()
@@ -205,19 +168,18 @@ class Board:
                 parts, took_s = self.sources.in_loop(self._timed_states())
                 self._states_due = now_s + max(TICK_S / 2, took_s / _LOOP_SHARE)
                 self._take_states(parts)
-            self._take_faults()
-            self._look_at_groups(now_s)
+            with self._news:
+                wanted = self._wanted()
+            self.watching.follow(wanted, now_s)
         except LoopBusy as busy:
             self._busy = str(busy)
-        overview = compact(
+        overview = _compact(
             {
                 **self._states,
                 "at_ms": time.time_ns() // 1_000_000,
                 "busy": self._busy,
-                "figures": self._throughput.read(),
                 "health": self.sources.health(),
                 "outages": [json.loads(each) for each in self.sources.recent.outages],
-                "faults": [] if self.sources.faults is None else self.sources.faults.newest(MOST_NAMED),
             }
         )
         with self._news:
@@ -231,19 +193,14 @@ class Board:
     def _take_states(self, parts: list[GroupStates]) -> None:
         names = [name for part in parts for name in part.names]
         partitions = sorted({part.partition for part in parts})
-        catalogue = self.sources.pipeline.catalogue
         if names != self._names[1] or not self._names_event:
             version = self._names[0] + 1
             document = {
                 "version": version,
                 "names": names,
-                "models": [model.name for model in catalogue.models],
-                "model": [part.model for part in parts for _ in part.names],
-                "partition": [part.partition for part in parts for _ in part.names],
             }
             with self._news:
-                self._names, self._names_event = (version, names), compact(document)
-        self._first = (parts[0].partition, parts[0].model) if parts else None
+                self._names, self._names_event = (version, names), _compact(document)
         self._states = {
             "version": self._names[0],
             "count": len(names),
@@ -255,25 +212,13 @@ class Board:
             "faulty": _packed([part.faulty for part in parts], np.uint8),
         }
 
-    def _look_at_groups(self, now_s: float) -> None:
-        """Update the watched groups, the models that viewers see and the list of other workers' groups."""
-        version, names = self._names
-        partitions = self._states.get("partitions", ())
-        self._others.make(names, version, partitions, now_s)
-        with self._news:
-            wanted = self._wanted()
-        self.watching.follow(wanted, set(partitions), now_s)
-        shown = {(watch.rows.partition, watch.model) for watch in self.watching.groups.values()}
-        self.models.make(shown if self._first is None else shown | {self._first}, self._tick + 1, now_s)
-
-    def _take_faults(self) -> None:
-        """Take the events of sensor health that this worker has published since the last call."""
-        if self.sources.faults is not None:
-            for partition, value in self.sources.recent.take_health():
-                self.sources.faults.take(partition, None, value)
-
 
 def _packed(parts: list[np.ndarray], kind: type[np.generic]) -> str:
     """Numbers as base64 of their little-endian bytes: a thousand groups take 1.4 kB a byte."""
     joined = np.concatenate(parts) if parts else np.empty(0, kind)
     return base64.b64encode(joined.astype(np.dtype(kind).newbyteorder("<")).tobytes()).decode()
+
+
+def _compact(document: dict[str, Any]) -> bytes:
+    """A document as JSON without spaces, in UTF-8; values of other types become text."""
+    return json.dumps(document, separators=(",", ":"), default=str).encode()

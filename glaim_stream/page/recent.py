@@ -15,7 +15,6 @@ from glaim_stream.output import Output
 
 MOST_BYTES = 2_000_000  # about 150,000 rows: 2 s of a worker that publishes 75,000 rows a second
 _MOST_OUTAGES = 20
-_MOST_HEALTH = 1_000  # messages of 0.5 kB that wait while no browser is connected
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,6 @@ class RecentMessages:
         self._bytes = 0
         self._number = 0
         self._outages: deque[bytes] = deque(maxlen=_MOST_OUTAGES)
-        self._health: deque[tuple[int, bytes]] = deque(maxlen=_MOST_HEALTH)
         self._lock = Lock()
 
     def add(self, outputs: Sequence[Output]) -> None:
@@ -44,7 +42,6 @@ class RecentMessages:
         with self._lock:
             for output in outputs:
                 self._outages.extend(each.value for each in output.announcements)
-                self._health.extend((output.partition, each.value) for each in output.health)
                 for message in output.messages:
                     self._number += 1
                     self._messages.append(Published(self._number, output.partition, message.value))
@@ -62,13 +59,6 @@ class RecentMessages:
                 if message.partition in partitions:
                     found.append(message)
         return found[::-1]
-
-    def take_health(self) -> list[tuple[int, bytes]]:
-        """Partition and value of the newest messages about faulty sensors since the last call, the oldest first."""
-        with self._lock:
-            found = list(self._health)
-            self._health.clear()
-        return found
 
     @property
     def newest(self) -> int:

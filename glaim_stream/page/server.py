@@ -1,4 +1,4 @@
-"""The page's HTTP: files, the stream of the newest state, polls where a stream is cut, and explanations.
+"""The page's HTTP: files, the stream of the newest state, and polls where a stream is cut.
 
 Each request is served by its own thread, at most `MOST_REQUESTS` at a time, outside the worker's event loop. A stream
 ends after `STREAM_S`, and the browser resumes it at once from the position in the last event. So no proxy has to keep
@@ -18,18 +18,14 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from importlib.resources import files
 from socketserver import TCPServer, ThreadingMixIn
-from threading import BoundedSemaphore, Lock, Thread
+from threading import BoundedSemaphore, Thread
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from glaim_stream.core.errors import GlaimError, SettingsError
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.decode import MAX_NAME_CHARS
 from glaim_stream.page.access import Access
 from glaim_stream.page.board import Board
-from glaim_stream.page.carried import carried
-from glaim_stream.page.cost import ThreadCost
-from glaim_stream.page.sources import LoopBusy
-from glaim_stream.page.watched import Kind
 
 log = logging.getLogger(__name__)
 
@@ -45,10 +41,8 @@ _FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "/faults.js": ("faults.js", "text/javascript; charset=utf-8"),
     "/groups.js": ("groups.js", "text/javascript; charset=utf-8"),
     "/chart.js": ("chart.js", "text/javascript; charset=utf-8"),
-    "/model.js": ("model.js", "text/javascript; charset=utf-8"),
     "/stream.js": ("stream.js", "text/javascript; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
@@ -106,7 +100,6 @@ class PageServer(ThreadingMixIn, TCPServer):
         self.board, self.access, self.stream_s = board, access, stream_s
         self._room = BoundedSemaphore(MOST_REQUESTS)
         self.streams = BoundedSemaphore(MOST_STREAMS)
-        self.explaining = Lock()  # one at a time: an explanation computes for about 10 ms
         self.content = {
             path: (files(__package__).joinpath("static", name).read_bytes(), kind)
             for path, (name, kind) in _FILES.items()
@@ -162,16 +155,6 @@ class _Request(BaseHTTPRequestHandler):
     server: PageServer
     server_version, sys_version = "glaim-stream", ""
 
-    def setup(self) -> None:
-        """Begin a request."""
-        super().setup()
-        self.cost = ThreadCost()
-
-    def finish(self) -> None:
-        """End a request."""
-        super().finish()
-        self.cost.book()
-
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class names it
         """Log nothing: addresses may hold a token, and requests come every second."""
 
@@ -196,8 +179,6 @@ class _Request(BaseHTTPRequestHandler):
             self._stream(query)
         elif path == "/api/state":
             self._state(query)
-        elif path == "/api/carried":
-            self._carried(query)
         else:
             self._problem(HTTPStatus.NOT_FOUND, "expected a path of the page, found another one")
 
@@ -285,7 +266,6 @@ class _Request(BaseHTTPRequestHandler):
                 events = viewer.take()
                 text = b"".join(_event(viewer.position, *event) for event in events) or b": here\n\n"
                 self.wfile.write(text)  # waits while the viewer takes nothing, and gives up after _PATIENCE_S
-                self.cost.book()
                 tick = board.wait(tick, min(HEARTBEAT_S, left_s))
 
     def _state(self, query: Mapping[str, str]) -> None:
@@ -301,25 +281,6 @@ class _Request(BaseHTTPRequestHandler):
             position = json.dumps(viewer.position).encode()
         body = b'{"position":' + position + b',"events":[' + parts + b"]}"
         self._answer(HTTPStatus.OK, body, "application/json")
-
-    def _carried(self, query: Mapping[str, str]) -> None:
-        group = _group_of(query)
-        rows = None if group is None else self.server.board.watched(group)
-        try:
-            sensor, ts_ms, kind = int(query["sensor"]), int(query["ts"]), Kind(int(query["kind"]))
-        except (KeyError, ValueError):
-            self._problem(HTTPStatus.BAD_REQUEST, "expected group, sensor, ts and kind, found something else")
-            return
-        if rows is None:
-            self._problem(HTTPStatus.NOT_FOUND, "expected a group that a browser shows, found none")
-            return
-        try:
-            with self.server.explaining:
-                found = carried(self.server.board.sources, rows, sensor, ts_ms, kind)
-        except (GlaimError, LoopBusy) as error:
-            self._problem(HTTPStatus.CONFLICT, str(error))
-            return
-        self._answer(HTTPStatus.OK, json.dumps(found).encode(), "application/json")
 
 
 def _group_of(query: Mapping[str, str]) -> str | None:

@@ -121,11 +121,6 @@ class WatchedGroup:
             found.append(line)
         return found[::-1]
 
-    def row(self, sensor: int, ts_ms: int, kind: Kind) -> list[Any] | None:
-        """The fields of the row of a cell; None without one."""
-        found = self._rows.get((ts_ms, sensor, int(kind)))
-        return None if found is None else list(json.loads(found[2]))
-
     @property
     def newest_ms(self) -> int | None:
         """Start of the newest step with a row; None before the first row."""

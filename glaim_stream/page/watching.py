@@ -1,20 +1,27 @@
-"""The groups that browsers show: their published rows, their faulty sensors, and reasons why a group is not shown."""
+"""The groups that browsers show: their published rows, their faulty sensors, and reasons why a group is not shown.
+
+A message holds the rows of all groups of a partition, so there are many to decode while a worker catches up. They are
+then decoded less often, so that the page takes a small share of a core; a viewer sees its group move in larger leaps.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Set
+import time
+from collections.abc import Collection, Set
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from glaim_stream.page.compact import compact
-from glaim_stream.page.reading import RowReader
+from glaim_stream.page.recent import RecentMessages
 from glaim_stream.page.sources import Sources
-from glaim_stream.page.watched import WatchedGroup
+from glaim_stream.page.watched import WatchedGroup, read_message
 
 MOST_WATCHED = 8  # groups at a time; each takes some 200 kB for 8 sensors and 96 steps
 _KEPT_S = 20.0  # time that a group stays watched after its last viewer, who may come back
+_SHARE = 0.005  # share of a core that decoding may take
+_UNNOTICED_S = 0.005  # CPU time that is within the share once a second
+_LONGEST_S = 2.0  # longest time between two reads; the kept messages reach further back, see MOST_BYTES
 
 
 @dataclass
@@ -22,9 +29,8 @@ class Watch:
     """A group that a browser shows.
 
     end_ms: end of the newest closed step.
-    unjudged: reason why the health of the sensors is not judged: "", `off`, `window` or `habits`.
+    unjudged: reason why the health of the sensors is not judged: "", `off` or `habits`.
     faulty: detectors that find each sensor faulty now.
-    faults: event about the faulty sensors.
     """
 
     rows: WatchedGroup
@@ -34,7 +40,6 @@ class Watch:
     end_ms: int = 0
     unjudged: str = ""
     faulty: dict[str, list[str]] = field(default_factory=dict)
-    faults: bytes = b""
 
     @property
     def shown_to_ms(self) -> int:
@@ -56,12 +61,11 @@ class Watching:
         self.groups: dict[str, Watch] = {}
         self.gone: dict[str, str] = {}  # event of each group that is not shown
 
-    def follow(self, wanted: Set[str], partitions: Set[int], now_s: float) -> None:
+    def follow(self, wanted: Set[str], now_s: float) -> None:
         """Follow the groups that browsers show, and drop those that none has shown for a while.
 
         Args:
             wanted: names of the groups.
-            partitions: partitions of this worker.
             now_s: time on the page's clock.
 
         Raises:
@@ -76,13 +80,11 @@ class Watching:
                 continue
             found = self._sources.in_loop(self._begin(group, watch))
             if found is None:
-                gone[group] = self._absent(group, partitions)
+                gone[group] = json.dumps({"group": group, "why": "this worker has no such group now"})
                 self.groups.pop(group, None)
                 continue
             found.seen_s = now_s
-            faults = self._faults_of(group, found)
             with self._lock:
-                found.faults = faults
                 self.groups[group] = found
         with self._lock:
             self.gone = gone
@@ -96,7 +98,7 @@ class Watching:
         found = self._sources.windows_of(group)
         if found is None:
             return None
-        partition, _, windows, row = found
+        partition, windows, row = found
         rings, model = windows.rings, windows.model
         closable = rings.closable or 0
         if watch is None or watch.rows.partition != partition or watch.model != windows.model_index:
@@ -120,26 +122,40 @@ class Watching:
                 rows.hold(first_ms, model.step_ms, values, observed, corrections)
         watch.end_ms = max(closable, (windows.published_through or -1) + 1) * model.step_ms
         health, code = windows.health, rings.groups[row]
-        if health is None:
-            watch.unjudged = "off" if self._sources.faults is None else "window"
-        else:
-            watch.unjudged = "" if health.judges else "habits"
+        watch.unjudged = "off" if health is None else "" if health.judges else "habits"
+        watch.faulty = {}
+        if health is not None and health.judges:
             watch.faulty = {model.sensor_ids[at]: each for at, each in health.faulty_of(code).items()}
         return watch
 
-    def _faults_of(self, group: str, watch: Watch) -> bytes:
-        """The event about the faulty sensors of a group of this worker."""
-        faults = self._sources.faults
-        events = [] if faults is None or watch.unjudged else faults.of(group, watch.faulty)
-        return compact({"group": group, "unjudged": watch.unjudged, "events": events})
 
-    def _absent(self, group: str, partitions: Set[int]) -> str:
-        """The event for a group that this worker does not have."""
-        elsewhere, faults = self._sources.elsewhere, self._sources.faults
-        other = None if elsewhere is None else elsewhere.of(group)
-        partition = other.partition if other is not None else None if faults is None else faults.partition_of(group)
-        if partition is None or partition in partitions:
-            return json.dumps({"group": group, "why": "this worker has no such group now"})
-        why = f"another worker has this group, in partition {partition}: its live window is on that one's page"
-        told = {"group": group, "why": why, "faults": None if faults is None else faults.of(group)}
-        return f'{json.dumps(told)[:-1]}, "record": {"null" if other is None else other.detail}}}'
+class RowReader:
+    """A reader that updates the watched groups."""
+
+    def __init__(self, recent: RecentMessages, lock: AbstractContextManager[object]) -> None:
+        """Read from `recent`; `lock` guards the groups."""
+        self._recent, self._lock = recent, lock
+        self._due_s = 0.0
+
+    def read(self, groups: Collection[WatchedGroup], now_s: float) -> None:
+        """Take the messages since the last read, unless it is too soon; a group without rows cannot wait."""
+        if not groups or (now_s < self._due_s and all(group.known_to for group in groups)):
+            return
+        start_s = time.thread_time()
+        newest = self._recent.newest
+        known_to = min(group.known_to for group in groups)
+        messages = [
+            (message, read_message(message.value))
+            for message in self._recent.since(known_to, {group.partition for group in groups})
+        ]
+        for group in groups:
+            own = [
+                (message.number, batch)
+                for message, batch in messages
+                if message.partition == group.partition and message.number > group.known_to
+            ]
+            with self._lock:
+                group.add(own)
+                group.known_to = max(group.known_to, newest)
+        took_s = time.thread_time() - start_s
+        self._due_s = now_s + (min(_LONGEST_S, took_s / _SHARE) if took_s > _UNNOTICED_S else 0.0)

@@ -28,7 +28,7 @@ from glaim_stream.windows.probes import (
 from glaim_stream.windows.rings import Rings
 from glaim_stream.windows.sensor_health import SensorEvent
 from glaim_stream.windows.states import ROWS_AT_A_TIME, holed_groups, states_of
-from glaim_stream.windows.upgrades import Upgrades, past_windows
+from glaim_stream.windows.upgrades import Upgrades
 
 __all__ = [
     "AGES",
@@ -66,7 +66,6 @@ __all__ = [
     "joined",
     "joined_applied",
     "newest_steps",
-    "past_windows",
     "places",
     "states_of",
 ]

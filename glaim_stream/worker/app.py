@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaProducer
 from faust.exceptions import NotReady
 from faust.types import TP
 
-from glaim_stream.build import ServedRung, closed_forms_of, create_pipeline
+from glaim_stream.build import ServedRung, create_pipeline
 from glaim_stream.core import metrics
 from glaim_stream.core.budget import BATCHES_IN_FLIGHT
 from glaim_stream.core.catalogue import Catalogue
@@ -243,7 +243,6 @@ def create_app(
             pipeline,
             lambda: {tp.partition: worker.engine for tp, worker in workers.items()},
             lambda: health.document,
-            closed_forms_of(pipeline, ladder),
         )
 
         @app.task  # type: ignore[untyped-decorator]

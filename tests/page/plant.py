@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from deploy.cache import CHECKOUT
-from glaim_stream.build import closed_forms_of, create_pipeline
+from glaim_stream.build import create_pipeline
 from glaim_stream.core.catalogue import read_catalogue
 from glaim_stream.core.settings import Settings
-from glaim_stream.page.faults import FaultLog
 from tests.page.worker import PagedWorker, paged_worker
 
 CATALOGUE = CHECKOUT / "deploy" / "catalogues" / "plant.yaml"
@@ -29,9 +28,8 @@ async def plant(*, health: bool = False, board_runs: bool = True) -> AsyncIterat
         imputer="gaussian",
         health_topic="sensor-health" if health else "",
     )
-    pipeline, ladder = create_pipeline(settings)
-    forms, faults = closed_forms_of(pipeline, ladder), FaultLog() if health else None
-    async with paged_worker(pipeline=pipeline, forms=forms, faults=faults, board_runs=board_runs) as it:
+    pipeline, _ = create_pipeline(settings)
+    async with paged_worker(pipeline=pipeline, board_runs=board_runs) as it:
         yield it
 
 

@@ -1,20 +1,17 @@
 """The page in a real Chromium, with a real pipeline behind it: panels have data, names are text, keys work."""
 
 import asyncio
-import math
+import re
 from typing import Any
 
 import pytest
 
-from glaim_stream.core import metrics
-from glaim_stream.page.figures import Accuracy, Throughput
-from glaim_stream.pipeline import Pipeline
 from tests.page.conftest import Tab
 from tests.page.plant import SENSORS, plant, plant_readings
-from tests.page.worker import PARTITION, paged_worker, readings
-from tests.support import Neighbours, catalogue
+from tests.page.worker import paged_worker, readings
+from tests.support import catalogue
 
-FIGURES, TILES, BARS = "#charts figure", ".tile:not([hidden])", "#carried-list .bar"
+FIGURES, TILES = "#charts figure", ".tile:not([hidden])"
 TITLE = "document.querySelector('#group-title').textContent"
 TOKEN = "0123456789abcdef-token"
 
@@ -82,144 +79,13 @@ async def test_every_panel_of_a_running_worker_has_data(tab: Tab) -> None:
         assert "plant-pump" in await tab.text("#group-about")
         assert await tab.count(TILES) == 4
         assert "missing" in await tab.text("#tiles")
-        await tab.until("!document.querySelector('#figures').textContent.includes('…')")
-        figures = await tab.text("#figures")
-        for name in ("readings a second", "rows a second", "latency", "records waiting", "holes filled"):
-            assert name in figures
-        assert tab.problems == []
-
-
-ERRORS = "[...document.querySelectorAll('#model-rows tr')].map(row => [...row.cells].map(e => e.textContent.trim()))"
-
-
-def numbers_of(box: str) -> str:
-    """Names and values of a list of figures."""
-    return f"[...document.querySelectorAll('#{box} div')].map(each => [...each.children].map(one => one.textContent))"
-
-
-NUMBERS = numbers_of("figures")
-
-
-def whole(value: float) -> str:
-    return f"{math.floor(value + 0.5):,}"
-
-
-async def test_the_header_shows_the_numbers_of_the_state(tab: Tab) -> None:
-    """With a clock that stands still ten seconds after the first look, so that no number changes meanwhile."""
-    clock_s = [0.0]
-    async with paged_worker(catalogue(lateness_s=0)) as it:
-        it.board._throughput = Throughput(lambda: clock_s[0])
-        it.board._throughput.read()
-        await it.send(readings(range(40), [f"g{number}" for number in range(30)], holes=[20, 30]))
-        for latency_s in (0.02, 0.02, 0.02, 20.0):
-            metrics.output_latency_seconds.observe(latency_s)
-        metrics.consumer_lag_records.labels(str(PARTITION)).set(12_345)
-        metrics.late_readings.inc(17)
-        metrics.dead_letters.labels("json").inc(1_600)
-        clock_s[0] = 10.0
-        await tab.open(it.address)
-        await tab.until(f"{NUMBERS}.length === 9 && {NUMBERS}[0][1] !== '…'")
-        state = await tab.run("fetch('/api/state').then(answer => answer.json())")
-        shown = dict(await tab.run(NUMBERS))
-        figures = dict(state["events"])["overview"]["figures"]
-    total, latency = figures["total"], figures["latency_ms"]
-    holes = sum(count for method, count in figures["filled"].items() if method not in ("observed", "none"))
-    assert figures["per_s"]["readings"] == pytest.approx((30 * 40 * 2 - 30 * 2) / 10)
-    assert holes >= 30 * 2 < figures["filled"]["observed"]
-    assert shown == {
-        "readings a second": whole(figures["per_s"]["readings"]),
-        "rows a second": whole(figures["per_s"]["rows"]),
-        "latency p50 / p99": f"{whole(latency['p50'])} ms / {whole(latency['p99'] / 1000)} s",
-        "records waiting": "12,345",
-        "behind the clock": f"{whole(figures['behind_s'] / 31_557_600)} y",  # the readings are of 1970
-        "readings in": whole(total["readings"]),
-        "holes filled": whole(holes),
-        "too late": whole(total["late"]),
-        "dead letters": whole(total["dead_letters"]),
-    }
-    assert tab.problems == []
-
-
-async def test_the_accuracy_panel_shows_the_numbers_of_the_state(tab: Tab) -> None:
-    pipeline, now_s = Pipeline(catalogue(lateness_s=0), {}, Neighbours(), score_share=1.0), [0.0]
-    async with paged_worker(pipeline=pipeline) as it:
-        it.board.models.accuracy = Accuracy(lambda: now_s[0])
-        for start in range(0, 90, 10):
-            await it.send(readings(range(start, start + 10), ["g0", "g1", "g2"]))
-        metrics.score_intervals.labels("m", "edge").inc(1000)
-        metrics.score_intervals_holding.labels("m", "edge").inc(873)
-        await tab.open(it.address)
-        await tab.until(f"{numbers_of('model-figures')}.length === 3")
-        state = await tab.run("fetch('/api/state?group=g0').then(answer => answer.json())")
-        model = dict(state["events"])["model"]
-        errors = model["errors"]["first"]
-        ratios = [each["blend"] / each["baseline"] for each in errors.values()]
-        gain = 100 * (1 - math.prod(ratios) ** (1 / len(ratios)))
-        assert model["since_start"]
-        assert await tab.run(numbers_of("model-figures")) == [
-            ["inside the 90 % band", f"{100 * model['coverage']:.0f} %"],
-            ["error beside the baseline's", f"{'−' if gain > 0 else '+'}{abs(gain):.{0 if abs(gain) > 10 else 1}f} %"],
-            ["hidden readings since the start", whole(sum(each["count"] for each in errors.values()))],
-        ]
-        shown = await tab.run(f"{ERRORS}.map(row => [row[0], ...row.slice(2)])")
-        columns = ("blend", "model", "gaussian", "baseline")  # published, model, closed form, baseline
-        for name, *cells in shown:
-            values = [errors[name].get(column) for column in columns]
-            assert [text == "–" for text in cells] == [value is None for value in values]
-            known = [(float(text), value) for text, value in zip(cells, values, strict=True) if value is not None]
-            assert len(known) == 3
-            assert [text for text, _ in known] == pytest.approx([value for _, value in known], rel=1e-2)
-        assert [name for name, *_ in shown] == ["s0", "s1"]
-        now_s[0] = 200.0
-        it.board.models.accuracy.read("m")
-        await it.send(readings(range(90, 100), ["g0", "g1", "g2"]))
-        now_s[0] = 801.0  # more than ten minutes later, what has been counted since then is shown
-        await tab.until("document.querySelector('#model-figures').textContent.includes('hidden readings, 10 min')")
-        recent = dict(await tab.run(numbers_of("model-figures")))["hidden readings, 10 min"]
-        scored = it.board.models.accuracy.read("m")["errors"]["first"]
-        assert recent == whole(sum(each["count"] for each in scored.values()))
-        assert 0 < int(recent) < sum(each["count"] for each in errors.values()) / 4
-        assert tab.problems == []
-
-
-async def test_errors_and_weights_are_shown_where_readings_are_hidden_to_measure_them(tab: Tab) -> None:
-    pipeline = Pipeline(catalogue(lateness_s=0), {}, Neighbours(), score_share=1.0)
-    async with paged_worker(pipeline=pipeline) as it:
-        for start in range(0, 90, 10):
-            await it.send(readings(range(start, start + 10), ["g0", "g1", "g2"]))
-        await tab.open(it.address)
-        await tab.has(2, "#model-rows tr")
-        await tab.until("document.querySelector('#model-rows td.n').textContent !== '–'")
-        widths = (
-            "[...document.querySelectorAll('#model-rows tr:first-child .stack i')].map(i => parseFloat(i.style.width))"
-        )
-        assert 99 < sum(await tab.run(widths)) < 101
-        assert "hidden readings" in await tab.text("#model-figures")
-        first = await tab.text("#model-rows")
-        await tab.run("document.querySelector('#show-final').click()")
-        assert await tab.text("#model-rows") != first
-        assert tab.problems == []
-
-
-async def test_a_filled_value_says_which_sensors_carried_it(tab: Tab) -> None:
-    async with plant() as it:
-        await it.send(plant_readings(0, 120))
-        await tab.open(it.address + "/#pump-2")
-        await tab.has(SENSORS, FIGURES)
-        await tab.until("document.querySelector('#group-note').textContent === ''")
+        assert "partition" in await tab.text("#where")
         await tab.run("document.querySelector('#charts canvas').focus()")
-        for _ in range(60):  # to the left until a hole is chosen
+        for _ in range(60):  # to the left until a hole is below the cursor
             await tab.press("ArrowLeft")
-            if "provisional" in await tab.text("#charts output"):
+            if "final" in await tab.text("#charts output"):
                 break
-        await tab.press("Enter")
-        await tab.until(f"document.querySelectorAll('{BARS}').length > 1")
-        assert (await tab.text("#carried-about")).startswith("pump-2 · ")
-        assert await tab.count("figure.carrier") >= 1
-        shares = "[...document.querySelectorAll('.share')].map(e => parseFloat(e.textContent.slice(8)) || 0)"
-        assert 95 < sum(await tab.run(shares)) < 105
-        await tab.press("Escape")
-        assert await tab.count(BARS) == 0
+        assert re.search(r"final -?[\d.,]+ \[-?[\d.,]+, -?[\d.,]+\] by closed form", await tab.text("#charts output"))
         assert tab.problems == []
 
 
@@ -309,7 +175,7 @@ async def test_the_page_is_as_wide_as_the_window_and_its_text_is_readable(
         await tab.open(it.address, width, height, dark=dark)
         await tab.has(SENSORS, FIGURES)
         assert await tab.run("document.documentElement.scrollWidth") <= width
-        beyond = f"""[...document.querySelectorAll('body *')].filter(each => !each.closest('.table, .hidden') &&
+        beyond = f"""[...document.querySelectorAll('body *')].filter(each => !each.closest('.hidden') &&
             each.getBoundingClientRect().right > {width} + 0.5).map(each => each.outerHTML.slice(0, 80))"""
         assert await tab.run(beyond) == []
         small = """[...document.querySelectorAll('body *')].filter(each =>
@@ -318,7 +184,7 @@ async def test_the_page_is_as_wide_as_the_window_and_its_text_is_readable(
         assert await tab.run(small) == []
         assert await tab.run(BACKGROUND) == (DARK if dark else LIGHT)
         texts, faint = await tab.run(FAINT)
-        assert texts > 100
+        assert texts > 40
         assert faint == []
 
 

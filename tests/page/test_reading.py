@@ -5,10 +5,10 @@ from threading import Lock
 import pytest
 
 from glaim_stream.output import Message, Origin, Output
-from glaim_stream.page import reading
-from glaim_stream.page.reading import RowReader
+from glaim_stream.page import watching
 from glaim_stream.page.recent import RecentMessages
 from glaim_stream.page.watched import WatchedGroup
+from glaim_stream.page.watching import RowReader
 from tests.page.test_watched import STEP_MS, message
 
 
@@ -25,7 +25,7 @@ class Reader:
             self.cpu_s += takes
             return self.cpu_s
 
-        monkeypatch.setattr(reading.time, "thread_time", thread_time)
+        monkeypatch.setattr(watching.time, "thread_time", thread_time)
 
     def read(self, now_s: float) -> int:
         """Publish a row, and read; the number of rows that are shown."""

@@ -54,8 +54,6 @@ def test_a_cell_keeps_its_estimates_beside_the_late_reading() -> None:
         (Kind.LATE, 4.0),
     ]
     assert lines(group)[0] == [0, 5000, Kind.PROVISIONAL, 2.0, 1.0, 3.0, METHODS[Method.MODEL], 0, 1, "7"]
-    assert group.row(0, 5000, Kind.FINAL) == lines(group)[1]
-    assert group.row(1, 5000, Kind.FINAL) is None
 
 
 def test_a_viewer_gets_what_is_newer_than_its_position() -> None:

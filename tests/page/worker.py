@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from glaim_stream.core.catalogue import Catalogue
-from glaim_stream.imputers import ClosedFormImputer, Interpolation, Ladder
+from glaim_stream.imputers import Interpolation, Ladder
 from glaim_stream.kafka import OffsetLedger
 from glaim_stream.page.access import Access
 from glaim_stream.page.board import Board
-from glaim_stream.page.faults import FaultLog
 from glaim_stream.page.recent import RecentMessages
 from glaim_stream.page.server import PageServer
 from glaim_stream.page.sources import Sources
@@ -73,9 +72,7 @@ async def paged_worker(
     token: str | None = None,
     stream_s: float = 25.0,
     pipeline: Pipeline | None = None,
-    forms: ClosedFormImputer | None = None,
     board_runs: bool = True,
-    faults: FaultLog | None = None,
 ) -> AsyncIterator[PagedWorker]:
     """Run a worker and serve its page on a free port. Without `board_runs` the test makes each state itself."""
     publisher = MemoryPublisher()
@@ -88,7 +85,7 @@ async def paged_worker(
     )  # fmt: skip
     sources = Sources(
         pipeline, lambda: {PARTITION: worker.engine}, recent, lambda: {"live": True, "why_not": {}},
-        forms, asyncio.get_running_loop(), faults=faults,
+        asyncio.get_running_loop(),
     )  # fmt: skip
     board = Board(sources)
     server = PageServer(board, Access(token), "127.0.0.1", 0, stream_s=stream_s)

@@ -87,13 +87,6 @@ def _topic(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts,
         return
     is_input = name == settings.input_topic
     yield from _access(subject, facts, name, _needed(settings, name))
-    shown = name == settings.health_topic and settings.page_address is not None
-    if shown and facts.operations is not None and "READ" not in facts.operations:
-        yield warning(
-            subject,
-            expected="this user to have READ, so that the page shows the faulty sensors of other workers",
-            found=f"{', '.join(sorted(facts.operations)) or 'nothing'}; {grant('topic', name, 'Read')}",
-        )
     if facts.leaderless:
         yield failed(
             subject,

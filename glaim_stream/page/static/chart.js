@@ -37,18 +37,14 @@ export function filled(cell) {
 }
 
 export class Chart {
-  /** onPick(chart, row) when a filled value is chosen. */
-  constructor(window, sensor, onPick) {
+  constructor(window, sensor) {
     this.window = window;
     this.sensor = sensor;
     this.about = window.head.sensors[sensor];
-    this.onPick = onPick;
     this.cursor = null; // time of the step below pointer or keys
-    this.picked = null;
     this.visible = false;
     this.figure = document.createElement("figure");
     const caption = document.createElement("figcaption"), name = document.createElement("b");
-    this.share = document.createElement("span");
     this.fault = document.createElement("span");
     this.fault.className = "fault";
     this.now = document.createElement("span");
@@ -58,18 +54,14 @@ export class Chart {
     name.textContent = this.about.id;
     unit.textContent = this.about.unit;
     unit.className = "soft small";
-    this.share.className = "share";
     this.now.className = "now";
-    caption.append(name, unit, this.fault, this.share, this.now);
+    caption.append(name, unit, this.fault, this.now);
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "img");
     this.figure.append(caption, this.canvas, this.line);
     this.canvas.addEventListener("pointermove", event => this.point(event.offsetX));
     this.canvas.addEventListener("pointerleave", () => this.move(null));
-    this.canvas.addEventListener("click", event => {
-      this.point(event.offsetX, true);
-      this.pick();
-    });
+    this.canvas.addEventListener("click", event => this.point(event.offsetX));
     this.canvas.addEventListener("keydown", event => this.key(event));
   }
 
@@ -84,30 +76,19 @@ export class Chart {
     else if (event.key === "ArrowRight") this.move(Math.min(end - step, this.cursor === null ? at : at + step));
     else if (event.key === "Home") this.move(this.window.startMs);
     else if (event.key === "End") this.move(end - step);
-    else if (event.key === "Enter" || event.key === " ") this.pick();
     else return;
     event.preventDefault();
   }
 
-  point(x, toFilled = false) {
+  point(x) {
     const { step_ms: step } = this.window.head;
-    let ts = this.window.startMs + Math.floor((x - LEFT) / this.pitch) * step;
-    if (toFilled && !filled(this.cells.get(ts))) { // fingers and mice are not exact to a step
-      const near = [-1, 1, -2, 2].map(each => ts + each * step).find(each => filled(this.cells.get(each)));
-      ts = near ?? ts;
-    }
-    this.move(ts);
+    this.move(this.window.startMs + Math.floor((x - LEFT) / this.pitch) * step);
   }
 
   move(ts) {
     if (this.cursor === ts) return;
     this.cursor = ts;
     this.draw();
-  }
-
-  pick() {
-    const row = filled(this.cells.get(this.cursor));
-    if (row && row.value !== null) this.onPick(this, row);
   }
 
   draw() {
@@ -129,7 +110,7 @@ export class Chart {
     const y = value => TOP + ((high - value) / (high - low)) * (height - TOP - BOTTOM);
     this.axes(pen, ink, x, y, low, high, width, height);
     const order = [...this.cells.keys()].sort((one, other) => one - other);
-    if (this.cursor !== null || this.picked !== null) this.mark(pen, ink, x, height);
+    if (this.cursor !== null) this.mark(pen, ink, x, height);
     this.band(pen, ink, x, y, order, step);
     pen.lineJoin = pen.lineCap = "round";
     this.path(pen, x, y, order, step, ink.filled, 2, row => true, row => !isReading(row));
@@ -190,12 +171,10 @@ export class Chart {
   }
 
   mark(pen, ink, x, height) {
-    for (const [ts, colour] of [[this.cursor, ink.grid], [this.picked, ink.pick]]) {
-      if (ts === null || ts < this.window.startMs) continue;
-      pen.fillStyle = colour;
-      const wide = Math.max(3, this.pitch);
-      pen.fillRect(x(ts) - wide / 2, 0, wide, height - BOTTOM + 2);
-    }
+    if (this.cursor < this.window.startMs) return;
+    const wide = Math.max(3, this.pitch);
+    pen.fillStyle = ink.grid;
+    pen.fillRect(x(this.cursor) - wide / 2, 0, wide, height - BOTTOM + 2);
   }
 
   band(pen, ink, x, y, order, step) {
@@ -321,7 +300,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => (pal
 function colours() {
   if (!palette) {
     const style = getComputedStyle(document.documentElement);
-    palette = Object.fromEntries(["observed", "filled", "band", "late", "grid", "soft", "card", "pick"]
+    palette = Object.fromEntries(["observed", "filled", "band", "late", "grid", "soft", "card"]
       .map(name => [name, style.getPropertyValue(`--${name}`)]));
   }
   return palette;

@@ -1,10 +1,8 @@
 // All groups at a glance: a map with one cell a group, and tiles of which only the visible ones exist.
 
-const STATES = ["whole", "holes", "dark", "new", "elsewhere"];
-const ELSEWHERE = 4; // the groups of other workers, of which the topics of quality and health tell
+const STATES = ["whole", "holes", "dark", "new"];
 const FAULTY = STATES.length; // a filter beside the states: groups with faulty sensors
-const WORDS = { whole: "whole", holes: "with holes", dark: "dark", new: "new", elsewhere: "at other workers",
-  faulty: "with faulty sensors" };
+const WORDS = { whole: "whole", holes: "with holes", dark: "dark", new: "new", faulty: "with faulty sensors" };
 const TILE = { width: 132, height: 40, gap: 6 };
 const MAP_FROM = 40; // groups
 const UNKNOWN = 2 ** 32 - 1;
@@ -12,9 +10,7 @@ const UNKNOWN = 2 ** 32 - 1;
 export class Groups {
   constructor(onChoose) {
     this.onChoose = onChoose;
-    this.own = []; // names of this worker's groups
-    this.others = []; // name, partition, coverage and number of faulty sensors of the groups of other workers
-    this.names = []; // of both, the own ones first
+    this.names = []; // of this worker's groups
     this.order = []; // places in `names`, sorted by name
     this.shown = []; // of these, the ones that pass search and state
     this.state = this.missing = this.behind = this.faulty = null;
@@ -51,21 +47,9 @@ export class Groups {
   }
 
   setNames(event) {
-    this.own = event.names;
+    this.names = event.names;
     this.version = event.version;
     this.state = null;
-    this.join();
-  }
-
-  setElsewhere(event) {
-    this.others = event.groups;
-    this.join();
-    if (this.last) this.setStates(this.last);
-  }
-
-  join() {
-    this.names = [...this.own, ...this.others.map(each => each[0])];
-    if (this.state && this.state.length !== this.names.length) this.state = null;
     const compare = new Intl.Collator("en", { numeric: true }).compare;
     this.order = [...this.names.keys()].sort((one, other) => compare(this.names[one], this.names[other]));
     this.filter();
@@ -73,14 +57,10 @@ export class Groups {
 
   setStates(event) {
     if (event.version !== this.version) return;
-    this.last = event;
-    this.state = new Uint8Array(this.names.length).fill(ELSEWHERE);
-    this.state.set(bytes(event.state));
+    this.state = bytes(event.state);
     this.missing = bytes(event.missing);
     this.behind = new Uint32Array(bytes(event.behind_s).buffer);
-    this.faulty = new Uint8Array(this.names.length);
-    this.faulty.set(bytes(event.faulty));
-    this.others.forEach((each, at) => (this.faulty[this.own.length + at] = Math.min(255, each[3])));
+    this.faulty = bytes(event.faulty);
     const counts = [...STATES, "faulty"].map(() => 0);
     for (const each of this.state) counts[each]++;
     for (const each of this.faulty) if (each) counts[FAULTY]++;
@@ -190,10 +170,6 @@ export class Groups {
 
   about(code, place) {
     if (!this.state || code === 3) return "no step closed yet";
-    if (code === ELSEWHERE) {
-      const held = this.others[place - this.own.length][2];
-      return held === null ? "at another worker" : `elsewhere, ${Math.round(100 * held)} % in band`;
-    }
     const behind = this.behind[place];
     if (code === 2) return behind === UNKNOWN ? "dark" : `dark for ${duration(behind)}`;
     return code === 0 ? "whole" : `${this.missing[place]} % missing`;

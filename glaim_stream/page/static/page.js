@@ -1,23 +1,23 @@
 // The page: events of the worker into panels, and keys. Names come from producers: all of them are set as text.
 
-import { Chart, FINAL, Window, filled, moment, number } from "./chart.js";
-import { FaultPanel, namesOf, wordsOf } from "./faults.js";
+import { Chart, Window, filled, moment } from "./chart.js";
 import { Groups, duration } from "./groups.js";
-import { ModelPanel, list, percent } from "./model.js";
 import { Connection } from "./stream.js";
 
 const $ = id => document.getElementById(id);
-const count = value => Math.round(value).toLocaleString("en");
-const delay = ms => (ms < 9_500 ? `${count(ms)} ms` : `${count(ms / 1000)} s`);
 const HOW = { polls: "polling: the stream does not get through", lost: "no connection to the worker",
   token: "the session has ended: reload and give the token" };
+const DETECTORS = { runs: "frozen or at its limit", silence: "silent", gaps: "more gaps than usual",
+  jumps: "spiking or jumping", drift: "drifting", clock: "stuttering clock" };
+const UNJUDGED = {
+  off: "Sensor health is not judged: that needs GLAIM_HEALTH_TOPIC=sensor-health (chart: kafka.healthTopic) and windows of 48 steps.",
+  habits: "Sensor health is not judged: the closed form of this model has no habits of the sensors. `glaim-stream learn` writes them, and so does training.fit.",
+};
 
-const model = new ModelPanel();
-const faults = new FaultPanel();
 const groups = new Groups(name => choose(name));
 const connection = new Connection(take, state => { how = state; showHealth(); });
 let how = "live", health = null, busy = "";
-let group = null, shown = null, charts = [], picked = null;
+let group = null, shown = null, charts = [];
 
 const seen = new IntersectionObserver(entries => {
   for (const entry of entries) {
@@ -31,17 +31,11 @@ new ResizeObserver(() => charts.forEach(chart => chart.draw())).observe($("chart
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => requestAnimationFrame(() => charts.forEach(chart => chart.draw())));
 
 function take(name, event) {
-  if (name === "elsewhere") groups.setElsewhere(event);
-  else if (name === "names") {
+  if (name === "names") {
     groups.setNames(event);
     if (group === null && event.names.length) choose(wanted() ?? groups.names[groups.order[0]], { keep: true });
   } else if (name === "overview") showOverview(event);
-  else if (name === "model") {
-    $("model").hidden = !event.weights && !event.versions.length && !Object.keys(event.errors.first).length;
-    model.set(event);
-  }
   else if (name === "group") showGroup(event);
-  else if (name === "faults") showFaults(event);
   else if (name === "gone" && event.group === group) showGone(event);
 }
 
@@ -63,11 +57,9 @@ function choose(name, { keep = false } = {}) {
   groups.select(name);
   if (!keep) history.replaceState(null, "", hashOf(name));
   $("group-title").textContent = name;
-  $("group-about").textContent = "";
+  for (const id of ["group-about", "faults-note"]) $(id).textContent = "";
   $("group-note").textContent = "waiting for its rows";
   shown = null;
-  $("other").hidden = true;
-  faults.clear();
   connection.watch(name);
 }
 
@@ -81,25 +73,10 @@ function showOverview(event) {
   health = event.health;
   busy = event.busy;
   showHealth();
-  const figures = event.figures, latency = figures.latency_ms;
-  const lines = [
-    ["readings a second", figures.per_s.readings === null ? "…" : count(figures.per_s.readings)],
-    ["rows a second", figures.per_s.rows === null ? "…" : count(figures.per_s.rows)],
-    ["latency p50 / p99", latency.p50 === null ? "–" : `${delay(latency.p50)} / ${delay(latency.p99)}`],
-    ["records waiting", count(figures.lag_records)],
-    ["behind the clock", figures.behind_s === null ? "–" : duration(Math.max(0, figures.behind_s))],
-    ["readings in", count(figures.total.readings)],
-    ["holes filled", count(Object.entries(figures.filled).reduce(
-      (sum, [name, each]) => sum + (name === "observed" || name === "none" ? 0 : each), 0))],
-  ];
-  if (figures.total.late) lines.push(["too late", count(figures.total.late)]);
-  if (figures.total.dead_letters) lines.push(["dead letters", count(figures.total.dead_letters)]);
-  list("figures", lines);
-  const all = figures.partitions_of_topic, own = event.partitions || [];
-  $("where").textContent = all > own.length && own.length
-    ? `This worker has ${own.length} of ${all} partitions (${own.join(", ")}). Groups of the others are with other workers${groups.others.length ? ", which publish their accuracy: their live windows are on those workers' pages" : ""}.` : "";
+  const own = event.partitions || [];
+  $("where").textContent = own.length
+    ? `Groups of ${own.length === 1 ? "partition" : "partitions"} ${own.join(", ")}; those of others are on the pages of their workers.` : "";
   showOutages(event.outages);
-  showFaulty(event.faults);
 }
 
 function showHealth() {
@@ -113,27 +90,11 @@ function showHealth() {
 function showOutages(outages) {
   const told = outages.filter(each => each.kind === "dark" || each.last_ts).reverse().slice(0, 6);
   $("outages").hidden = !told.length;
-  const items = told.map(each => entry(
-    `${each.group} ${each.kind === "dark" ? "went dark" : "is back"}, ${each.ts.slice(0, 16).replace("T", " ")}`));
-  $("outage-list").replaceChildren(...items);
-}
-
-/** The newest events that go on; each opens its group. */
-function showFaulty(events) {
-  $("faulty").hidden = !events.length;
-  $("faulty-list").replaceChildren(...events.map(each => {
-    const item = document.createElement("li"), link = document.createElement("a");
-    link.href = hashOf(each.group);
-    link.textContent = `${each.group} ${namesOf(each.going)}: ${wordsOf(each)}`;
-    item.append(link, ` since ${moment(each.since_ms)}`);
+  $("outage-list").replaceChildren(...told.map(each => {
+    const item = document.createElement("li");
+    item.textContent = `${each.group} ${each.kind === "dark" ? "went dark" : "is back"}, ${each.ts.slice(0, 16).replace("T", " ")}`;
     return item;
   }));
-}
-
-function showFaults(event) {
-  if (event.group !== group) return;
-  const going = faults.set(event.events, event.unjudged);
-  for (const chart of charts) chart.fault.textContent = (going.get(chart.about.id) || []).join(", ");
 }
 
 function showGroup(event) {
@@ -141,129 +102,30 @@ function showGroup(event) {
   if (event.full || !shown) {
     if (!event.full) return;
     shown = new Window(event);
-    charts = event.sensors.map((_, sensor) => new Chart(shown, sensor, pick));
+    charts = event.sensors.map((_, sensor) => new Chart(shown, sensor));
     seen.disconnect();
     $("charts").replaceChildren(...charts.map(chart => chart.figure));
     charts.forEach(chart => seen.observe(chart.figure));
-    clearPick();
   }
   shown.add(event.rows, event.end_ms);
   const head = shown.head;
   $("group-about").textContent = `${head.model} · partition ${head.partition} · ${head.window} steps of ${duration(head.step_ms / 1000)} up to ${moment(shown.endMs)}`;
-  model.setWindow(shown.cells);
   const fills = shown.cells.some(cells => [...cells.values()].some(filled));
   $("group-note").textContent = fills ? "" : "No value of this window has been filled since the page began to watch; holes are drawn as they are filled.";
-  for (const chart of charts) chart.draw();
+  const faulty = Object.keys(event.faulty).length;
+  $("faults-note").textContent = UNJUDGED[event.unjudged]
+    ?? (faulty ? `${faulty} faulty: until 48 steps have passed without an alarm` : "all sensors are well");
+  for (const chart of charts) {
+    chart.fault.textContent = (event.faulty[chart.about.id] || []).map(each => DETECTORS[each] || each).join(", ");
+    chart.draw();
+  }
 }
 
-/** A group that this worker does not have: its newest accuracy, where the quality topic has told of it. */
 function showGone(event) {
   $("group-note").textContent = event.why;
-  const record = event.record;
-  $("other").hidden = !record;
-  if (event.faults) faults.set(event.faults, "");
-  else faults.clear();
-  if (!record && !event.faults) return;
   shown = null;
   charts = [];
   $("charts").replaceChildren();
-  clearPick();
-  if (!record) return;
-  const minutes = text => text.slice(0, 16).replace("T", " ");
-  $("group-about").textContent = `${record.model} · partition ${record.partition} · ${minutes(record.from)} to ${minutes(record.to)}`;
-  const lines = [["error beside the baseline's", record.scaled === null ? "–" : `× ${number(record.scaled)}`]];
-  if (record.regret !== null) lines.push([`regret, best alone: ${record.best === "gaussian" ? "closed form" : record.best}`, percent(record.regret)]);
-  list("other-figures", lines);
-  $("other-rows").replaceChildren(...record.sensors.map(([name, readings, error, held]) => {
-    const row = document.createElement("tr"), head = document.createElement("th");
-    head.scope = "row";
-    head.textContent = name;
-    row.append(head);
-    for (const text of [count(readings), number(error), held === null ? "–" : percent(held)]) {
-      const cell = row.insertCell();
-      cell.className = "n";
-      cell.textContent = text;
-    }
-    return row;
-  }));
-}
-
-async function pick(chart, row) {
-  clearPick();
-  picked = row;
-  chart.picked = row.ts;
-  chart.draw();
-  const word = row.kind === FINAL ? "final" : "provisional";
-  const title = `${group} · ${chart.about.id} at ${moment(row.ts)}: ${word} ${number(row.value)} ${chart.about.unit}`;
-  $("carried-about").textContent = title;
-  const query = new URLSearchParams({ group, sensor: chart.sensor, ts: row.ts, kind: row.kind });
-  let found;
-  try {
-    const answer = await fetch("/api/carried?" + query, { cache: "no-store" });
-    found = await answer.json();
-  } catch {
-    found = { error: "no connection to the worker" };
-  }
-  if (picked !== row) return;
-  if (found.error) {
-    $("carried-notes").replaceChildren(entry(found.error));
-    return;
-  }
-  const unit = chart.about.unit;
-  const [base, ...rest] = found.parts.map(part => ({ name: part.name, value: part.value, part: true }));
-  const lines = [
-    ...(base ? [base] : []),
-    ...found.sensors.map(each => ({ name: each.id, value: each.contribution, about: `${each.readings} readings` })),
-    ...rest,
-  ];
-  const total = found.sensors.reduce((sum, each) => sum + Math.abs(each.contribution), 0);
-  const largest = Math.max(...lines.filter(line => !line.part).map(line => Math.abs(line.value)), 1e-300);
-  $("carried-list").replaceChildren(...lines.map(line => bar(line, largest, unit)));
-  $("carried-notes").replaceChildren(...found.notes.map(entry));
-  for (const each of found.sensors) {
-    const own = charts.find(other => other.about.id === each.id);
-    if (!own || !total) continue;
-    own.share.textContent = `carried ${percent(Math.abs(each.contribution) / total)}`;
-    own.figure.classList.toggle("carrier", Math.abs(each.contribution) / total >= 0.1);
-  }
-}
-
-function clearPick() {
-  picked = null;
-  for (const chart of charts) {
-    chart.picked = null;
-    chart.share.textContent = "";
-    chart.figure.classList.remove("carrier");
-    chart.draw();
-  }
-  $("carried-about").textContent = "Click a filled value, or choose one with the arrow keys and Enter.";
-  $("carried-list").replaceChildren();
-  $("carried-notes").replaceChildren();
-}
-
-function bar(line, largest, unit) {
-  const row = document.createElement("div"), name = document.createElement("span"), way = document.createElement("div");
-  const fill = document.createElement("i"), value = document.createElement("span");
-  row.className = line.part ? "bar part" : "bar";
-  name.textContent = line.name;
-  name.title = line.about || "";
-  way.className = "way";
-  value.className = "n";
-  value.textContent = `${line.value >= 0 && !line.part ? "+" : ""}${number(line.value)} ${unit}`;
-  if (!line.part) {
-    const share = 50 * Math.abs(line.value) / largest;
-    fill.style.width = `${share}%`;
-    fill.style.left = line.value >= 0 ? "50%" : `${50 - share}%`;
-    way.append(fill);
-  }
-  row.append(name, ...(line.part ? [] : [way]), value);
-  return row;
-}
-
-function entry(text) {
-  const item = document.createElement("li");
-  item.textContent = text;
-  return item;
 }
 
 addEventListener("keydown", event => {
@@ -275,8 +137,7 @@ addEventListener("keydown", event => {
     if (typing && $("search").value) {
       $("search").value = "";
       groups.filter();
-    } else if (picked) clearPick();
-    else $("tiles").focus();
+    } else $("tiles").focus();
   }
 });
 

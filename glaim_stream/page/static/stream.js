@@ -3,7 +3,7 @@
 const SILENT_MS = 15_000; // the worker sends something every 5 s
 const POLL_MS = 2_000;
 const RETRY_STREAM_MS = 60_000;
-const NAMES = ["names", "elsewhere", "overview", "model", "group", "faults", "gone"];
+const NAMES = ["names", "overview", "group", "gone"];
 
 export class Connection {
   /** onEvent(name, document) for every event, onState("live" | "polls" | "lost" | "token") as the connection changes. */

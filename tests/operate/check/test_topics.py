@@ -40,15 +40,6 @@ def test_good_topics_are_one_line_each() -> None:
     assert [str(finding) for finding in findings] == [f"topic {name}: 4 partitions" for name in SETTINGS.topics]
 
 
-def test_a_page_that_may_not_read_the_events_of_other_workers_is_a_warning() -> None:
-    facts = dict.fromkeys(SETTINGS.topics, GOOD) | {HEALTH: replace(GOOD, operations=frozenset({"WRITE"}))}
-    paged = SETTINGS.model_copy(update={"page": "9465"})
-    for settings, expected in ((SETTINGS, []), (paged, ["this user to have READ, so that the page shows"])):
-        found = [each for each in topic_findings(settings, facts, SPAN_MS) if each.outcome is not Outcome.OK]
-        assert [each.outcome for each in found] == [Outcome.WARNING] * len(expected)
-        assert all(text in str(each) for text, each in zip(expected, found, strict=True))
-
-
 @pytest.mark.parametrize(
     ("topic", "facts", "outcome", "fragments"),
     [

@@ -1,4 +1,4 @@
-"""Figures of live accuracy added up over records: what the page shows, coverage by position, and pooled regret.
+"""Figures of live accuracy added up over records: what the metrics say, coverage by position, and pooled regret.
 
 Added here with plain Python from the JSON alone, as a reader of the topic would.
 """
@@ -8,18 +8,20 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from prometheus_client.metrics import MetricWrapperBase
 
+from glaim_stream.core import metrics
 from tests.output.quality.streams import Document
 
-# Methods of the page, and the columns of a record that add up to each.
+# Methods of the metrics, and the columns of a record that add up to each.
 COLUMNS_OF = {
     "model": ("model",), "gaussian": ("gaussian",), "baseline": ("interpolation", "last_value"), "blend": ("published",)
 }  # fmt: skip
 FIRST = ("edge", "row_edge")
 
 
-def page_of(documents: Iterable[Document]) -> dict[str, Any]:
-    """Errors by place, sensor and method, and coverage, in the form in which the page has them."""
+def summed_of(documents: Iterable[Document]) -> dict[str, Any]:
+    """Errors by place, sensor and method, and coverage, as of `scraped`."""
     counts: dict[tuple[str, str, str], int] = defaultdict(int)
     errors: dict[tuple[str, str, str], float] = defaultdict(float)
     judged, held = 0, 0.0
@@ -39,20 +41,46 @@ def page_of(documents: Iterable[Document]) -> dict[str, Any]:
     return {"errors": out, "coverage": held / judged, "judged": judged}
 
 
-def assert_page_agrees(page: dict[str, Any], documents: Iterable[Document], *, rel: float) -> None:
-    """The page counts from the start until now, records count stretches that are over: almost the same cells."""
-    summed = page_of(documents)
-    assert page["since_start"]
-    assert page["judged"] == pytest.approx(summed["judged"], rel=rel)
-    assert page["coverage"] == pytest.approx(summed["coverage"], abs=0.005)
+def scraped(model: str) -> dict[str, Any]:
+    """Errors by place, sensor and method, and coverage, since the start of the process, as metrics have them."""
+
+    def samples(metric: MetricWrapperBase) -> Iterable[tuple[dict[str, str], float]]:
+        for sample in (each for family in metric.collect() for each in family.samples):
+            if not sample.name.endswith("_created") and sample.labels["model"] == model:
+                yield sample.labels, sample.value
+
+    def place(labels: dict[str, str]) -> str:
+        return "first" if labels["position"] in FIRST else "final"
+
+    out: dict[str, dict[str, dict[str, float]]] = {"first": {}, "final": {}}
+    for labels, value in samples(metrics.score_questions):
+        if value:
+            of_sensor = out[place(labels)].setdefault(labels["sensor"], {"count": 0.0})
+            of_sensor["count"] += value
+    for labels, value in samples(metrics.score_error):
+        if labels["sensor"] in out[place(labels)]:
+            of_sensor = out[place(labels)][labels["sensor"]]
+            of_sensor[labels["method"]] = of_sensor.get(labels["method"], 0.0) + value / of_sensor["count"]
+    judged = sum(value for _, value in samples(metrics.score_intervals))
+    held = sum(value for _, value in samples(metrics.score_intervals_holding))
+    return {"errors": out, "coverage": held / judged, "judged": judged}
+
+
+def assert_metrics_agree(found: dict[str, Any], documents: Iterable[Document], *, rel: float) -> None:
+    """The metrics count from the start until now, records count stretches that are over: almost the same cells."""
+    summed = summed_of(documents)
+    assert found["judged"] == pytest.approx(summed["judged"], rel=rel)
+    assert found["coverage"] == pytest.approx(summed["coverage"], abs=0.005)
     compared = 0
     for place, by_sensor in summed["errors"].items():
-        assert page["errors"][place].keys() == by_sensor.keys()
+        assert found["errors"][place].keys() == by_sensor.keys()
         for sensor, figures in by_sensor.items():
-            shown = page["errors"][place][sensor]
+            shown = found["errors"][place][sensor]
             assert shown == pytest.approx(figures, rel=rel), (place, sensor, shown, figures)
             compared += int(figures["count"])
-    print(f"the page beside the records: {compared} cells, coverage {page['coverage']:.4f}, {summed['coverage']:.4f}")
+    print(
+        f"the metrics beside the records: {compared} cells, coverage {found['coverage']:.4f}, {summed['coverage']:.4f}"
+    )
 
 
 def coverage_by_position(documents: Iterable[Document], without: str = "") -> dict[str, tuple[float, int]]:

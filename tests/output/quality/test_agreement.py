@@ -4,7 +4,7 @@ Beijing's test part, whose gaps are real, is streamed with nothing withheld. Liv
 the offline score hides others, in windows of the same hours. Alike are the first estimate of one silent sensor, and
 that of a group of which nothing came; live accuracy has more of the second kind, so the kinds are compared apart.
 
-The page's figures of the same run are compared with the sums over the records.
+The metrics of the same run are compared with the sums over the records.
 """
 
 import asyncio
@@ -22,11 +22,10 @@ from glaim_stream.core.times import moment_ms
 from glaim_stream.form import ClosedForm
 from glaim_stream.imputers import Windows
 from glaim_stream.imputers.local import LocalImputer
-from glaim_stream.page.figures import Accuracy
 from glaim_stream.windows import STRETCH
 from tests.data_sets import DATA_SETS
 from tests.output.quality.streams import Partition, documents
-from tests.output.quality.sums import assert_page_agrees, coverage_by_position, pooled_regret, print_regret
+from tests.output.quality.sums import assert_metrics_agree, coverage_by_position, pooled_regret, print_regret, scraped
 from tests.support import Record, json_record
 
 DATA = DATA_SETS / "beijing_multisite.parquet"
@@ -97,14 +96,14 @@ async def test_live_figures_are_those_of_the_offline_score_and_of_the_page(
     )  # fmt: skip
     pipeline, ladder = create_pipeline(settings, quality=True)
     partition = Partition(pipeline, now_ms=int(times_ms[-1]) + 1)
-    # Some steps after the last stretch that is over, the page has almost the same cells as the records.
+    # Some steps after the last stretch that is over, the metrics have almost the same cells as the records.
     stretch_ms = STRETCH * int(times_ms[1] - times_ms[0])
     over_ms = int(times_ms[-1]) // stretch_ms * stretch_ms
     until = int(np.searchsorted(times_ms, over_ms)) + 3
     topic = stream(values[:, :, :until], times_ms[:until], series.groups, series.sensors)
     await partition.feed(topic, batch=500)
     await ladder.close()
-    page, found = Accuracy().read(NAME), list(documents(partition.records).values())
+    counted, found = scraped(NAME), list(documents(partition.records).values())
     assert max(moment_ms(each["to"]) for each in found) == over_ms
     sums: dict[tuple[str, str, str], Doubles] = defaultdict(lambda: np.zeros(2))
     every = by_row = 0
@@ -129,8 +128,8 @@ async def test_live_figures_are_those_of_the_offline_score_and_of_the_page(
             assert min(cells) > 1000
             assert live == pytest.approx(expected, rel=0.1)
 
-    # The page shows what the records add up to.
-    assert_page_agrees(page, found, rel=0.03)
+    # The metrics have what the records add up to.
+    assert_metrics_agree(counted, found, rel=0.03)
 
     for without, most in (("", 0.93), ("RAIN", 0.92)):  # rain is mostly 0, and an interval around 0 always holds that
         by_position = coverage_by_position(found, without=without)

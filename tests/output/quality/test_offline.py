@@ -2,7 +2,7 @@
 
 The shipped network and closed form fill a simulated plant. A share of the readings is withheld, as a benchmark does,
 and what was published for them is scored against the truth with numpy alone. Live accuracy knows the others only.
-What the page shows is compared with the sums over the records.
+What the metrics say is compared with the sums over the records.
 """
 
 from collections import defaultdict
@@ -18,10 +18,9 @@ from glaim_stream.core.settings import Settings
 from glaim_stream.core.times import moment_ms
 from glaim_stream.core.vocabulary import PROVISIONAL
 from glaim_stream.feed.plant import SENSORS, START_MS, STEP_MS, simulate
-from glaim_stream.page.figures import Accuracy
 from glaim_stream.windows import AGES, STRETCH
 from tests.output.quality.streams import Partition, documents
-from tests.output.quality.sums import assert_page_agrees, pooled_regret, print_regret
+from tests.output.quality.sums import assert_metrics_agree, pooled_regret, print_regret, scraped
 from tests.support import Record, json_record
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]  # quicker: tests/output/quality/test_records.py
@@ -85,10 +84,10 @@ async def test_live_accuracy_agrees_with_the_score_on_withheld_readings(
     values = simulate(STEPS / 1440 + 0.01, groups=GROUPS, seed=5).values[:, :, :STEPS].astype(np.float64)
     withheld = holes()
     topic = stream(values, withheld)
-    # Some steps after the last stretch that is over, the page has almost the same cells as the records.
+    # Some steps after the last stretch that is over, the metrics have almost the same cells as the records.
     until = GROUPS * (STEPS - STRETCH + 3)
     partition = await Partition(pipeline, now_ms=START_MS + STEPS * STEP_MS).feed(topic[:until], batch=200)
-    page, recorded = Accuracy().read("plant-pump"), list(documents(partition.records).values())
+    counted, recorded = scraped("plant-pump"), list(documents(partition.records).values())
     await partition.feed(topic[until:], batch=200)
     await ladder.close()
 
@@ -135,7 +134,7 @@ async def test_live_accuracy_agrees_with_the_score_on_withheld_readings(
     assert holding / intervals == pytest.approx(held, abs=0.03)
 
     assert len(recorded) == len(documents(partition.records))
-    assert_page_agrees(page, recorded, rel=0.03)
+    assert_metrics_agree(counted, recorded, rel=0.03)
     regret, means, count = pooled_regret(recorded)
     print_regret(regret, means, count)
     assert count > 5000
