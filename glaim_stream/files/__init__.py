@@ -1,10 +1,11 @@
 """Finds the form of a file of readings and reads it: `read` returns a `Reading` with its `FileForm`."""
 
-from glaim_stream.files.clocks import have_own_clocks
+from glaim_stream.files.content import plain
 from glaim_stream.files.filled_rows import OF_ROWS, refusal
 from glaim_stream.files.form import FileForm, NumberForm, Reading, duration
 from glaim_stream.files.grid import Grid, step_of
 from glaim_stream.files.kinds import is_number, is_text
+from glaim_stream.files.layout import found_times, layout_of
 from glaim_stream.files.read import read
 from glaim_stream.files.sentinels import note
 from glaim_stream.files.series import (
@@ -19,7 +20,7 @@ from glaim_stream.files.series import (
     series_of,
     without_stray_rows,
 )
-from glaim_stream.files.stray_rows import StrayRows, counted, stray_rows
+from glaim_stream.files.stray_rows import StrayRows
 from glaim_stream.files.table import read_table
 from glaim_stream.files.times import ORDERS
 from glaim_stream.files.uneven import Uneven
@@ -40,18 +41,18 @@ __all__ = [
     "Uneven",
     "by_code",
     "cells_of",
-    "counted",
     "duration",
-    "have_own_clocks",
+    "found_times",
     "is_number",
     "is_text",
+    "layout_of",
     "name_of_file",
     "note",
+    "plain",
     "read",
     "read_table",
     "refusal",
     "series_of",
     "step_of",
-    "stray_rows",
     "without_stray_rows",
 ]

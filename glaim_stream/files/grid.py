@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,11 +99,6 @@ class Grid:
         rows[dated] = number - number.min()
         return cls(int(number.min()) * step_ms, step_ms, int(rows.max()) + 1, rows)
 
-    @classmethod
-    def of_rows(cls, rows: int) -> Self:
-        """The grid of rows without times: each row is a step of one minute."""
-        return cls(0, 60_000, rows, np.arange(rows))
-
     @property
     def times_ms(self) -> Ints:
         """Time of each step, int64 [steps]."""
@@ -119,35 +114,6 @@ class Grid:
         """Number of rows whose step has another row before them."""
         dated = self.rows[self.rows >= 0]
         return len(dated) - len(np.unique(dated))
-
-    def gridded(self, values: Doubles) -> Doubles:
-        """Place the cells of rows in steps; if several rows of a step have a value, the last one counts.
-
-        Args:
-            values: float64 [rows, C], cells; NaN where missing.
-
-        Returns:
-            float64 [C, steps], NaN where no row has a value.
-        """
-        out = np.full((values.shape[1], self.steps), np.nan)
-        for sensor, column in enumerate(values.T):
-            usable = (self.rows >= 0) & ~np.isnan(column)
-            out[sensor, self.rows[usable]] = column[usable]  # numpy keeps the last of repeated assignments
-        return out
-
-    def of_step(self, cells: NDArray[Any], absent: object) -> NDArray[Any]:
-        """Return the cells of each row's step.
-
-        Args:
-            cells: array [C, steps] of any type.
-            absent: value for rows without a time.
-
-        Returns:
-            Array [rows, C] of the same type.
-        """
-        out = cells[:, np.maximum(self.rows, 0)].T.copy()
-        out[self.rows < 0] = absent
-        return out
 
 
 def _require_few_steps(times_ms: Ints, step_ms: int) -> None:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from glaim_stream.core.errors import SettingsError, listed
 from glaim_stream.core.times import NO_TIME
 from glaim_stream.files import roles
+from glaim_stream.files.stamps import Stamps
+from glaim_stream.files.times import candidates, times_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +91,20 @@ def names_in(cells: Any) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     encoded = cells.dictionary_encode()
     encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
     return tuple(encoded.dictionary.to_pylist()), np.asarray(encoded.indices.fill_null(-1), np.int64)
+
+
+def found_times(table: Mapping[str, Any], wanted: str, name: str) -> tuple[Stamps, tuple[str, ...]] | None:
+    """Find the times of a table in memory, and the columns that hold them; None without any.
+
+    Args:
+        table: Arrow columns by name. Numbers are times only where stated.
+        wanted: stated column; "": detected.
+        name: name of the table, for messages.
+
+    Raises:
+        SettingsError: the stated column holds no times, or several ones hold different times.
+    """
+    if not wanted and not candidates(table, {}, counted=False):
+        return None
+    times, stamp, _ = times_of(table, {}, wanted=wanted, order="", name=name)
+    return stamp, times.columns

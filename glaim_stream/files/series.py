@@ -25,6 +25,7 @@ Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 SHORTEST_MONTH_MS = 28 * 86_400_000
+_ANY_MS = 60_000
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,7 @@ def series_of(
     as_streamed: bool = False,
     bucket: str = "last",
     directions: Collection[str] = (),
+    may_be_empty: bool = False,
 ) -> Series:
     """Place the readings of a table in even series.
 
@@ -155,14 +157,18 @@ def series_of(
         as_streamed: use a worker's steps, see Grid.streamed; otherwise the grid goes through the rows' times.
         bucket: value of a step with several readings, `last` (the latest) or `mean`.
         directions: sensors in degrees; their means are those of unit vectors.
+        may_be_empty: accept a table without readings, or without two different times, whose step may be any.
 
     Raises:
         SettingsError: the table has no readings, or its times show no grid.
     """
-    if not any(np.isfinite(each.value).any() for each in cells.columns):
+    if not may_be_empty and not any(np.isfinite(each.value).any() for each in cells.columns):
         raise SettingsError(f"expected readings, found none in {len(cells.times_ms):,} rows")
     members = _members(cells)
-    step_ms = step_ms or step_of(_clocks(cells, members))
+    clocks = _clocks(cells, members)
+    if may_be_empty and not any(len(np.unique(each[each != NO_TIME])) > 1 for each in clocks):
+        step_ms = step_ms or _ANY_MS
+    step_ms = step_ms or step_of(clocks)
     grids = tuple(_grid(cells.times_ms[rows], step_ms, as_streamed) for rows in members)
     step = tuple(_steps(len(cells.times_ms), rows, grid) for rows, grid in zip(members, grids, strict=True))
     values = tuple(np.full((len(cells.sensors), grid.steps), np.nan) for grid in grids)

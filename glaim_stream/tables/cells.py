@@ -15,7 +15,7 @@ from glaim_stream.files import SHORTEST_MONTH_MS, Cells, Grid, ReadingColumn, Se
 from glaim_stream.form import ClosedForm
 from glaim_stream.tables.columns import FilledColumn
 from glaim_stream.tables.fill import Group, Result, fill_groups
-from glaim_stream.tables.groups import Progress, Trainer
+from glaim_stream.tables.groups import FilledGroup, Progress, Trainer
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
@@ -78,6 +78,7 @@ def fill_cells(
     timezone: str = "UTC",
     plausibility: bool = True,
     progress: Progress | None = None,
+    beside: bool = False,
 ) -> Outcome:
     """Fill the holes of a table.
 
@@ -90,6 +91,7 @@ def fill_cells(
         timezone: time zone of daily habits.
         plausibility: keep readings that stand apart from their neighbours out of the fill.
         progress: called with the name of the task and the numbers of finished and of all parts.
+        beside: give a hole whose step has a reading in another row that reading, instead of leaving it.
 
     Raises:
         SettingsError: the table has no readings, its times show no grid, or the model has another step.
@@ -98,16 +100,12 @@ def fill_cells(
     found = found or series_of(cells)
     if form is not None and form.step_ms != found.step_ms:
         raise SettingsError(f"the model has a step of {form.step_ms:,} ms, and the file one of {found.step_ms:,} ms")
-    members, grids, step, series = found.members, found.grids, found.step, found.values
-    groups = [
-        Group(name, grid.times_ms, values) for name, grid, values in zip(cells.groups, grids, series, strict=True)
-    ]
     result = fill_groups(
-        groups, sensors=cells.sensors, form=form, train=train, max_gap=max_gap, timezone=timezone,
+        groups_of(cells, found), sensors=cells.sensors, form=form, train=train, max_gap=max_gap, timezone=timezone,
         plausibility=plausibility, progress=progress,
     )  # fmt: skip
-    left: Counter[str] = Counter()
-    columns = tuple(_column(each, step, series, result, left) for each in cells.columns)
+    columns, left = columns_of(cells, found, result.groups, beside=beside)
+    grids = found.grids
     methods = Counter[str]()
     holes: dict[str, tuple[int, int]] = {}
     for column, done in zip(cells.columns, columns, strict=True):
@@ -122,12 +120,34 @@ def fill_cells(
     shared = sum(grid.shared for grid in grids) if pairs == 1 else 0
     return Outcome(
         columns, result, dict(methods), dict(left), sum(grid.empty for grid in grids), shared, unordered, grids,
-        members, cells.sensors, cells.long, holes, _doubts(cells, columns), found.uneven,
+        found.members, cells.sensors, cells.long, holes, _doubts(cells, columns), found.uneven,
     )  # fmt: skip
 
 
+def groups_of(cells: Cells, found: Series) -> list[Group]:
+    """Return the groups of a table that was placed in even series."""
+    placed = zip(cells.groups, found.grids, found.values, strict=True)
+    return [Group(name, grid.times_ms, values) for name, grid, values in placed]
+
+
+def columns_of(
+    cells: Cells, found: Series, filled: Sequence[FilledGroup], *, beside: bool = False
+) -> tuple[tuple[FilledColumn, ...], Counter[str]]:
+    """Return the filled columns of a table, and the number of cells left empty by reason.
+
+    Args:
+        cells: cells of the table.
+        found: the table's series.
+        filled: filled groups.
+        beside: see `fill_cells`.
+    """
+    left: Counter[str] = Counter()
+    columns = tuple(_column(each, found, filled, left, beside) for each in cells.columns)
+    return columns, +left
+
+
 def _column(
-    column: ReadingColumn, step: Sequence[Ints], series: Sequence[Doubles], result: Result, left: Counter[str]
+    column: ReadingColumn, found: Series, filled: Sequence[FilledGroup], left: Counter[str], beside: bool
 ) -> FilledColumn:
     rows = len(column.value)
     value, lower, upper = (np.full(rows, np.nan) for _ in range(3))
@@ -135,26 +155,24 @@ def _column(
     doubted = np.zeros(rows, np.bool_)
     method = np.where(known, Method.OBSERVED, Method.NONE).astype(np.uint8)
     for code, holes in by_code(column.group, column.hole):
-        at = step[code][holes]
+        at, group = found.step[code][holes], filled[code]
         sensor = column.sensor[holes]
-        taken = np.isfinite(series[code][sensor, at])
-        left[ELSEWHERE] += int(taken.sum())
-        holes, at, sensor = holes[~taken], at[~taken], sensor[~taken]
-        filled = result.groups[code]
+        if not beside:
+            taken = np.isfinite(found.values[code][sensor, at])
+            left[ELSEWHERE] += int(taken.sum())
+            holes, at, sensor = holes[~taken], at[~taken], sensor[~taken]
         value[holes], lower[holes], upper[holes] = (
-            each[sensor, at] for each in (filled.values, filled.lower, filled.upper)
+            each[sensor, at] for each in (group.values, group.lower, group.upper)
         )
-        method[holes] = filled.method[sensor, at]
+        method[holes] = group.method[sensor, at]
         empty = int((~np.isfinite(value[holes])).sum())
         if empty:
-            left[_reason(filled.left)] += empty
-    for reason in [reason for reason, count in left.items() if not count]:
-        del left[reason]
+            left[_reason(group.left)] += empty
     for code, seen in by_code(column.group, known):
-        at, sensor = step[code][seen], column.sensor[seen]
+        at, sensor = found.step[code][seen], column.sensor[seen]
         # Where rows share a step, only the row whose reading counts was judged.
-        judged = (at >= 0) & (series[code][sensor, at] == column.value[seen])
-        doubted[seen] = judged & result.groups[code].doubted[sensor, at]
+        judged = (at >= 0) & (found.values[code][sensor, at] == column.value[seen])
+        doubted[seen] = judged & filled[code].doubted[sensor, at]
     return FilledColumn(column.place, column.name, value, lower, upper, method, doubted)
 
 

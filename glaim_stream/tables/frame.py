@@ -1,28 +1,25 @@
-"""The interface of a fill to tables of any library."""
+"""Tables of any library in memory: their columns, and the same table with some cells filled."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from numbers import Real
+from typing import Any
 
+import narwhals as nw
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from glaim_stream.files import plain
 from glaim_stream.tables.errors import TableError, TableTypeError
 
-Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Times:
-    """Times of rows, int64 [rows] in epoch ms or NO_TIME, and the name of their zone if stated."""
-
-    ms: Ints
-    zone: str | None = None
 
 
 @dataclass(frozen=True)
@@ -45,88 +42,221 @@ class Fill:
     values: Doubles
 
 
-class Frame(Protocol):
-    """A table of a certain library."""
+@dataclass(frozen=True)
+class Frame:
+    """A table with named columns.
+
+    table: the table, without an index of pandas.
+    same_kind: returns a table as the kind that was passed.
+    index_times: times in the index of pandas; None without any.
+    index_groups: labels of the other levels of the index, by name.
+    """
+
+    table: nw.DataFrame[Any]
+    same_kind: Callable[[Any], Any] = lambda table: table
+    index_times: Any = None
+    index_groups: Mapping[Any, Sequence[Any]] = field(default_factory=dict)
 
     @property
     def names(self) -> Sequence[Any]:
         """Names of the columns, in order."""
+        return self.table.columns
 
     @property
     def rows(self) -> int:
         """Number of rows."""
+        return self.table.shape[0]
 
-    def number(self, name: Any) -> Number | None:
-        """Return a column of numbers; None if it has another type. Booleans are not numbers."""
+    @cached_property
+    def numbers(self) -> dict[Any, Number]:
+        """Columns of numbers by name. Booleans are not numbers."""
+        found = {}
+        for name in self.names:
+            column = self.table.get_column(name)
+            kind = column.dtype
+            if kind.is_integer() or kind.is_float() or (kind == nw.Object and _holds_numbers(column)):
+                values = pc.cast(column.to_arrow(), pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+                found[name] = Number(np.array(values, np.float64), kind.is_integer())
+        return found
 
-    def times(self, name: Any) -> Times | None:
-        """Return a column of times; None if it has another type."""
+    def arrow(self, name: Any) -> Any:
+        """Return the cells of a column as an Arrow array, see `plain`; as text if they have several types."""
+        column = self.table.get_column(name)
+        try:
+            return plain(column.to_arrow())
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            return pa.array([None if _is_missing(cell) else str(cell) for cell in column.to_list()], pa.string())
 
-    def texts(self, name: Any) -> list[Any] | None:
-        """Return the cells of a column of text, None where missing; None if it has another type."""
-
-    def labels(self, name: Any) -> Sequence[Any]:
-        """Return the cells of any column or level of the index."""
-
-    def index_times(self) -> Times | None:
-        """Return the times in the index; None if it has none."""
-
-    def index_groups(self) -> list[Any]:
-        """Return the names of the index levels other than its times, for `labels`."""
+    def labels(self, name: Any) -> list[str]:
+        """Return the cells of any column or level of the index as text, "" where missing."""
+        cells = self.index_groups[name] if name in self.index_groups else self.table.get_column(name).to_list()
+        return ["" if _is_missing(cell) else str(cell) for cell in cells]
 
     def filled(self, fills: Mapping[Any, Fill]) -> Any:
-        """Return a table of the same kind with some cells filled; the original is unchanged."""
+        """Return a table of the same kind with some cells filled; the original is unchanged.
+
+        Raises:
+            TableTypeError: the type of a column cannot hold the values.
+        """
+        columns = []
+        for name, fill in fills.items():
+            column = self.table.get_column(name)
+            values = fill.values[fill.made]
+            if column.dtype != nw.Object:
+                values = cast(values, np.dtype(str(column.dtype).lower()), name)
+            columns.append(column.scatter(np.flatnonzero(fill.made).tolist(), values.tolist()))
+        table = self.table.clone() if self.table.implementation.is_pandas_like() else self.table
+        return self.same_kind(table.with_columns(*columns).to_native() if columns else table.to_native())
 
 
-class WithoutIndex:
-    """The part of a `Frame` whose library has no index."""
+@dataclass(frozen=True)
+class ArrayFrame(Frame):
+    """An array of numpy [rows, columns], or [rows] for a single column: x0, x1, ... as scikit-learn names them."""
 
-    def index_times(self) -> Times | None:
-        """See `Frame`: there is no index."""
-        return None
+    array: NDArray[Any] = field(default_factory=lambda: np.zeros((0, 0)))
 
-    def index_groups(self) -> list[Any]:
-        """See `Frame`: there is no index."""
-        return []
+    @property
+    def rows(self) -> int:
+        """Number of rows; an array without columns has rows, too."""
+        return len(self.array)
+
+    @cached_property
+    def numbers(self) -> dict[Any, Number]:
+        """See `Frame`. All columns share the array's type, so it tells nothing about a single one."""
+        if self.array.dtype.kind == "b":
+            return {}
+        try:
+            return {name: Number(self._column(self.array, name).astype(np.float64), whole=False) for name in self.names}
+        except (TypeError, ValueError) as error:
+            raise TableTypeError(f"expected columns of numbers: {error}") from error
+
+    def arrow(self, name: Any) -> Any:
+        """See `Frame`."""
+        return pa.array(self._column(self.array, name))
+
+    def labels(self, name: Any) -> list[str]:
+        """See `Frame`."""
+        return ["" if _is_missing(cell) else str(cell) for cell in self._column(self.array, name).tolist()]
+
+    def filled(self, fills: Mapping[Any, Fill]) -> Any:
+        """See `Frame`."""
+        out = np.array(self.array, order="K", subok=True)
+        for name, fill in fills.items():
+            values = fill.values[fill.made]
+            self._column(out, name)[fill.made] = values if out.dtype == object else cast(values, out.dtype, name)
+        return out
+
+    def _column(self, array: NDArray[Any], name: str) -> NDArray[Any]:
+        return array[:, int(name.removeprefix("x"))] if array.ndim == 2 else array
 
 
 def frame_of(table: Any) -> Frame:
-    """Return the frame of a table of pandas, polars, pyarrow or numpy.
+    """Return the frame of a table of pandas, polars, pyarrow or numpy, or of another library that narwhals knows.
+
+    Lazy frames are collected; those of polars come back lazy. A table of an unknown library that exports Arrow's stream
+    of batches comes back as a table of pyarrow.
 
     Raises:
-        TableTypeError: the table is something else.
+        TableError, TableTypeError: the table is something else, or has two columns of one name.
     """
-    library = ""
-    for base in type(table).__mro__:
-        library = base.__module__.partition(".")[0]
-        if library in ("pandas", "polars", "pyarrow", "numpy"):
-            break
-    if library == "pandas":
-        from glaim_stream.tables.pandas_frame import PandasFrame
-
-        return PandasFrame.of(table)
-    if library == "polars":
-        from glaim_stream.tables.polars_frame import PolarsFrame
-
-        return PolarsFrame.of(table)
-    if library == "pyarrow":
-        from glaim_stream.tables.arrow_frame import ArrowFrame
-
-        return ArrowFrame.of(table)
-    if library == "numpy":
-        from glaim_stream.tables.numpy_frame import NumpyFrame
-
-        return NumpyFrame.of(table)
+    if isinstance(table, np.ndarray):
+        return _of_array(table)
     sparse = sys.modules.get("scipy.sparse")
     if sparse is not None and sparse.issparse(table):
         raise TableTypeError("sparse data was passed, but dense data is required: a sparse table has no missing cells")
-    raise unknown(table)
+    if isinstance(table, pa.RecordBatch):
+        return Frame(nw.from_native(pa.Table.from_batches([table]), eager_only=True), _as_batch)
+    try:
+        found = nw.from_native(table, allow_series=True)
+    except nw.exceptions.DuplicateError:
+        require_unique(list(table.columns))
+        raise
+    except TypeError as error:
+        if not hasattr(table, "__arrow_c_stream__"):
+            kind = f"{type(table).__module__}.{type(table).__qualname__}".removeprefix("builtins.")
+            raise TableTypeError(f"expected a table of pandas, polars, pyarrow or numpy, found {kind}") from error
+        found = nw.from_native(pa.table(table), eager_only=True)
+    if isinstance(found, nw.LazyFrame):
+        lazy = found.implementation.is_polars()
+        return Frame(found.collect(), (lambda filled: filled.lazy()) if lazy else lambda filled: filled)
+    same_kind: Callable[[Any], Any] = lambda filled: filled  # noqa: E731
+    if isinstance(found, nw.Series):
+        found, same_kind = found.to_frame(), _as_series_like(table)
+    require_unique(found.columns)
+    if not found.implementation.is_pandas_like():
+        return Frame(found, same_kind)
+    return Frame(found, same_kind, *_index_of(found.to_native().index))
 
 
-def unknown(table: Any) -> TableTypeError:
-    """The error for an object that is not a table."""
-    kind = f"{type(table).__module__}.{type(table).__qualname__}".removeprefix("builtins.")
-    return TableTypeError(f"expected a table of pandas, polars, pyarrow or numpy, found {kind}")
+def _of_array(array: NDArray[Any]) -> ArrayFrame:
+    if isinstance(array, np.ma.MaskedArray):
+        raise TableTypeError(f"expected a plain numpy array with NaN where missing, found {type(array).__name__}")
+    if array.dtype.kind == "c":
+        raise TableError("Complex data not supported: expected real numbers")
+    if array.dtype.kind not in "fiubO":
+        raise TableTypeError(f"expected an array of numbers, found one of {array.dtype}")
+    if array.ndim not in (1, 2):
+        raise TableError(f"expected an array of rows and columns, found {array.ndim} dimensions")
+    columns = [f"x{place}" for place in range(array.shape[1] if array.ndim == 2 else 1)]
+    return ArrayFrame(nw.from_native(pa.table({name: pa.nulls(0) for name in columns}), eager_only=True), array=array)
+
+
+def _as_batch(table: pa.Table) -> pa.RecordBatch:
+    batches = table.to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+def _as_series_like(series: Any) -> Callable[[Any], Any]:
+    """Returns the only column of a table; a series of pandas keeps its name and attributes."""
+
+    def same_kind(table: Any) -> Any:
+        column = nw.from_native(table, eager_only=True)[:, 0].to_native()
+        if hasattr(series, "attrs"):
+            column = column.rename(series.name)
+            column.attrs = dict(series.attrs)
+        return column
+
+    return same_kind
+
+
+def _index_of(index: Any) -> tuple[Any, dict[Any, Sequence[Any]]]:
+    """The times in an index of pandas as Arrow timestamps or None, and the labels of the other levels by name.
+
+    Raises:
+        TableError: two levels hold times.
+    """
+    if index.nlevels == 1:
+        return _index_times(index), {}
+    levels = [index.get_level_values(level) for level in range(index.nlevels)]
+    times = [_index_times(each) for each in levels]
+    timed = [each for each in times if each is not None]
+    if len(timed) > 1:
+        raise TableError("expected one level of times in the index, found more: state one by `time`")
+    names = [level if name is None else name for level, name in enumerate(index.names)]
+    others = {name: each.tolist() for name, each, time in zip(names, levels, times, strict=True) if time is None}
+    return timed[0] if timed else None, others
+
+
+def _index_times(index: Any) -> Any:
+    kind = type(index).__name__
+    if kind == "PeriodIndex":
+        index = index.to_timestamp()
+    elif kind == "TimedeltaIndex":
+        index = index + np.datetime64(0, "ns")
+    elif kind != "DatetimeIndex":
+        return None
+    return pa.Array.from_pandas(index)
+
+
+def _holds_numbers(column: nw.Series[Any]) -> bool:
+    """Whether the objects of a column are numbers, some of them fractions, None or NaN."""
+    cells = [cell for cell in column.to_list() if not _is_missing(cell)]
+    numbers = all(isinstance(cell, Real) and not isinstance(cell, (bool, np.bool_)) for cell in cells)
+    return numbers and any(isinstance(cell, (float, np.floating)) for cell in cells)
+
+
+def _is_missing(cell: Any) -> bool:
+    return cell is None or str(cell) in ("NaT", "<NA>") or bool(cell != cell)
 
 
 def cast(values: Doubles, dtype: Any, name: Any) -> NDArray[Any]:
@@ -135,7 +265,6 @@ def cast(values: Doubles, dtype: Any, name: Any) -> NDArray[Any]:
     Raises:
         TableTypeError: the type cannot hold the values.
     """
-    dtype = np.dtype(dtype)
     if dtype.kind == "f":
         with np.errstate(over="ignore"):
             out = values.astype(dtype)
@@ -160,14 +289,3 @@ def require_unique(names: Sequence[Any]) -> None:
         if str(name) in seen:
             raise TableError(f"expected columns of different names, found {str(name)!r} twice")
         seen.add(str(name))
-
-
-def require_milliseconds(times_ns: Ints, what: str) -> None:
-    """Require that successive times usually differ by a millisecond or more.
-
-    Raises:
-        TableError: most times are closer.
-    """
-    differences = np.diff(np.unique(times_ns))
-    if len(differences) and np.median(differences) < 1_000_000:
-        raise TableError(f"{what} has steps of less than a millisecond: pass time=False to take the rows as even steps")

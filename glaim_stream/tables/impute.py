@@ -11,15 +11,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.times import text_of_ms, zone_of
-from glaim_stream.files import counted
-from glaim_stream.tables.apply import apply
-from glaim_stream.tables.fit import fit
-from glaim_stream.tables.fitted import Fitted
-from glaim_stream.tables.frame import frame_of
-from glaim_stream.tables.groups import Group
-from glaim_stream.tables.layout import Flags, Layout, fills_of, groups_of, layout_of, parts_of
+from glaim_stream.files import StrayRows
+from glaim_stream.tables.cells import fill_cells
+from glaim_stream.tables.columns import FilledColumn
+from glaim_stream.tables.frame import Fill, Frame, frame_of
+from glaim_stream.tables.layout import Flags, Placed, placed
 
 
 class HolesLeft(UserWarning):
@@ -67,24 +67,25 @@ def impute(
     frame = frame_of(table)
     if not frame.rows:
         return frame.filled({})
-    layout = layout_of(frame, Flags(time, group, columns))
-    parts = parts_of(frame, layout, step_ms)
-    groups = groups_of(parts, plausibility=plausibility)
-    filled = apply(fit_groups(layout, groups, timezone), groups, max_gap=max_gap)
-    fills, left = fills_of(frame, layout, parts, filled)
-    out = frame.filled(fills)
-    warn_of_stray_rows(layout)
-    warn_of_holes(left)
+    found = placed(frame, Flags(time, group, columns), step_ms)
+    outcome = fill_cells(
+        found.cells, found.series, max_gap=max_gap, timezone=zone_for(timezone, found), plausibility=plausibility,
+        beside=True,
+    )  # fmt: skip
+    out = frame.filled(fills_of(frame, found, outcome.columns))
+    warn_of_stray_rows(found.stray)
+    warn_of_holes(found.left + Counter(outcome.left))
     return out
 
 
-def fit_groups(layout: Layout, groups: Sequence[Group], timezone: str | None) -> Fitted:
-    """Fit the groups of a table; see `impute` for the zone."""
-    return fit(
-        groups,
-        sensors=[str(name) for name in layout.sensors],
-        timezone=_zone(timezone, layout),
-    )
+def fills_of(frame: Frame, found: Placed, columns: Sequence[FilledColumn]) -> dict[Any, Fill]:
+    """Return the fills of a table's holes by column."""
+    fills = {}
+    for name, column in zip(found.names, columns, strict=True):
+        made = np.isnan(frame.numbers[name].values) & np.isfinite(column.value)
+        if made.any():
+            fills[name] = Fill(made, column.value)
+    return fills
 
 
 def warn_of_holes(left: Counter[str]) -> None:
@@ -94,21 +95,19 @@ def warn_of_holes(left: Counter[str]) -> None:
         warnings.warn(f"{left.total():,} holes were left null: {reasons}", HolesLeft, stacklevel=3)
 
 
-def warn_of_stray_rows(layout: Layout) -> None:
+def warn_of_stray_rows(found: StrayRows | None) -> None:
     """Warn of rows whose times are far from all others, if there are any."""
-    if layout.times is not None and layout.stray is not None:
-        found = counted(layout.times.ms, layout.stray)
-        if found is not None:
-            warnings.warn(found.said(text_of_ms(found.time_ms), counted_from=0), StrayTimes, stacklevel=3)
+    if found is not None:
+        warnings.warn(found.said(text_of_ms(found.time_ms), counted_from=0), StrayTimes, stacklevel=3)
 
 
-def _zone(stated: str | None, layout: Layout) -> str:
+def zone_for(stated: str | None, found: Placed) -> str:
+    """The time zone of daily habits: the stated one, or that of the table's times."""
     if stated is not None:
         zone_of(stated)
         return stated
-    zone = layout.times.zone if layout.times is not None else None
     try:
-        zone_of(zone or "UTC")
+        zone_of(found.zone or "UTC")
     except SettingsError:  # an offset such as +01:00 is no time zone
         return "UTC"
-    return zone or "UTC"
+    return found.zone or "UTC"

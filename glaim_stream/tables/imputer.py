@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,16 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import listed
+from glaim_stream.core.vocabulary import Method
 from glaim_stream.tables import saved
 from glaim_stream.tables.apply import apply
 from glaim_stream.tables.base import Estimator, NotFittedError
+from glaim_stream.tables.cells import columns_of, groups_of
+from glaim_stream.tables.columns import FilledColumn
 from glaim_stream.tables.errors import TableError, TableTypeError
+from glaim_stream.tables.fit import fit
 from glaim_stream.tables.fitted import Fitted
-from glaim_stream.tables.frame import Frame, frame_of
-from glaim_stream.tables.groups import FilledGroup
-from glaim_stream.tables.impute import fit_groups, warn_of_holes, warn_of_stray_rows
-from glaim_stream.tables.layout import Flags, Layout, Part, columns_of, fills_of, groups_of, layout_of, parts_of
-from glaim_stream.tables.numpy_frame import NumpyFrame
+from glaim_stream.tables.frame import ArrayFrame, Frame, frame_of
+from glaim_stream.tables.groups import Group
+from glaim_stream.tables.impute import fills_of, warn_of_holes, warn_of_stray_rows, zone_for
+from glaim_stream.tables.layout import Flags, Placed, placed, readings_in
 
 Doubles = NDArray[np.float64]
 
@@ -88,9 +92,12 @@ class Imputer(Estimator):
             TableError, TableTypeError: the table cannot be used as stated.
         """
         frame = _matrix(X)
-        layout = layout_of(frame, self._flags)
-        self._learn(frame, layout, parts_of(frame, layout, self.step_ms))
-        warn_of_stray_rows(layout)
+        found = placed(frame, Flags(self.time, self.group, self.columns), self.step_ms)
+        groups = self._groups(found)
+        fitted = fit(groups, sensors=found.cells.sensors, timezone=zone_for(self.timezone, found))
+        array = isinstance(frame, ArrayFrame)
+        self._keep(fitted, frame.names, found.names, timed=found.timed, array=array)
+        warn_of_stray_rows(found.stray)
         return self
 
     def transform(self, X: Any) -> Any:  # noqa: N803
@@ -106,11 +113,11 @@ class Imputer(Estimator):
             TableError, TableTypeError: the table lacks columns of the fit or has another kind.
         """
         frame = self._fitting(X)
-        layout, parts = self._parts(frame)
-        fills, left = fills_of(frame, layout, parts, self._answers(parts))
-        out = frame.filled(fills)
-        warn_of_stray_rows(layout)
-        warn_of_holes(left)
+        found = self._placed(frame)
+        columns, left = self._answers(found)
+        out = frame.filled(fills_of(frame, found, columns))
+        warn_of_stray_rows(found.stray)
+        warn_of_holes(found.left + left)
         return out
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:  # noqa: N803
@@ -120,9 +127,14 @@ class Imputer(Estimator):
     def bands(self, X: Any) -> dict[Any, Band]:  # noqa: N803
         """Return the 90 % bands and methods of the cells of a table as `transform` fills it, by column."""
         frame = self._fitting(X)
-        layout, parts = self._parts(frame)
-        found = columns_of(frame, layout, parts, self._answers(parts))
-        return {name: Band(*columns) for name, columns in found.items()}
+        found = self._placed(frame)
+        columns, _ = self._answers(found)
+        bands = {}
+        for name, read, filled in zip(found.names, found.cells.columns, columns, strict=True):
+            seen = filled.method == Method.OBSERVED
+            lower, upper = (np.where(seen & ~read.hole, read.value, each) for each in (filled.lower, filled.upper))
+            bands[name] = Band(lower, upper, filled.method, filled.doubted)
+        return bands
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the columns, which a fill does not change."""
@@ -166,16 +178,6 @@ class Imputer(Estimator):
         tags.input_tags.allow_nan = True
         return tags
 
-    @property
-    def _flags(self) -> Flags:
-        return Flags(self.time, self.group, self.columns)
-
-    def _learn(self, frame: Frame, layout: Layout, parts: Sequence[Part]) -> None:
-        groups = groups_of(parts, plausibility=self.plausibility)
-        fitted = fit_groups(layout, groups, self.timezone)
-        array = isinstance(frame, NumpyFrame)
-        self._keep(fitted, frame.names, layout.sensors, timed=layout.times is not None, array=array)
-
     def _keep(self, fitted: Fitted, names: Sequence[Any], sensors: Sequence[Any], *, timed: bool, array: bool) -> None:
         self._fitted, self._names, self._sensors = fitted, tuple(names), tuple(sensors)
         self._timed, self._array = timed, array
@@ -183,7 +185,7 @@ class Imputer(Estimator):
         self.__dict__.pop("feature_names_in_", None)
         if not array and all(isinstance(name, str) for name in names):
             self.feature_names_in_ = np.array(names, dtype=object)
-        place = {str(name): name for name in sensors}
+        place = {name: name for name in fitted.sensors} | {str(name): name for name in sensors}
         self.expected_error_ = {place[name]: error for name, error in fitted.expected_error.items()}
         self.interpolation_error_ = {place[name]: error for name, error in fitted.line_error.items()}
         self.long_gap_error_ = {place[name]: error for name, (error, _) in fitted.long_gap_error.items()}
@@ -197,33 +199,38 @@ class Imputer(Estimator):
         """The frame of a table, with the columns of the fit."""
         self._require_fit()
         frame = _matrix(table)
-        if self._array or isinstance(frame, NumpyFrame):
+        if self._array or isinstance(frame, ArrayFrame):
             if len(frame.names) != self.n_features_in_:
                 raise TableError(
                     f"X has {len(frame.names)} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                     "features as input"
                 )
-            if self._array != isinstance(frame, NumpyFrame):
+            if self._array != isinstance(frame, ArrayFrame):
                 raise TableError("expected columns of names in both the fit and the table, or in neither")
         absent = [name for name in self._sensors if name not in frame.names]
         if absent:
             raise TableError(f"expected the columns of the fit, found none named {listed(absent)}")
         return frame
 
-    def _parts(self, frame: Frame) -> tuple[Layout, list[Part]]:
-        found = layout_of(frame, Flags(self.time, self.group))
-        others = [name for name in found.sensors if name not in self._sensors]
-        unknown = [name for name in others if self.columns is None and np.isnan(frame.number(name).values).any()]  # type: ignore[union-attr]
+    def _placed(self, frame: Frame) -> Placed:
+        flags = Flags(self.time, self.group)
+        others = [name for name in readings_in(frame, flags) if name not in self._sensors]
+        unknown = [name for name in others if self.columns is None and np.isnan(frame.numbers[name].values).any()]
         if unknown:
             raise TableError(f"{listed(unknown)}: columns with holes that the fit has not seen, or without any hole")
-        if (found.times is not None) != self._timed:
+        step_ms = self._fitted.step_ms or self.step_ms
+        found = placed(frame, replace(flags, columns=self._sensors), step_ms, self._fitted.sensors)
+        if found.timed != self._timed:
             raise TableError("expected times in both the fit and the table, or in neither")
-        layout = Layout(self._sensors, found.times, found.group, found.group_names, found.stray)
-        return layout, parts_of(frame, layout, self._fitted.step_ms or self.step_ms)
+        return found
 
-    def _answers(self, parts: Sequence[Part]) -> tuple[FilledGroup, ...]:
-        groups = groups_of(parts, plausibility=self.plausibility)
-        return apply(self._fitted, groups, max_gap=self.max_gap)
+    def _groups(self, found: Placed) -> list[Group]:
+        groups = groups_of(found.cells, found.series)
+        return [each.judged() for each in groups] if self.plausibility else groups
+
+    def _answers(self, found: Placed) -> tuple[tuple[FilledColumn, ...], Counter[str]]:
+        filled = apply(self._fitted, self._groups(found), max_gap=self.max_gap)
+        return columns_of(found.cells, found.series, filled, beside=True)
 
 
 def _matrix(table: Any) -> Frame:
@@ -234,7 +241,7 @@ def _matrix(table: Any) -> Frame:
         except (TypeError, ValueError) as error:
             raise TableTypeError(f"expected rows of numbers: {error}") from error
     frame = frame_of(table)
-    if isinstance(frame, NumpyFrame) and frame.array.ndim != 2:
+    if isinstance(frame, ArrayFrame) and frame.array.ndim != 2:
         raise TableError("Expected 2D array, got 1D array instead. Reshape your data to rows and columns")
     for count, what in ((frame.rows, "sample(s)"), (len(frame.names), "feature(s)")):
         if not count:

@@ -6,6 +6,7 @@ import pytest
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.times import NO_TIME
 from glaim_stream.files.grid import Grid, step_of
+from glaim_stream.files.series import Cells, ReadingColumn, series_of
 
 MINUTE = 60_000
 
@@ -130,8 +131,12 @@ def test_what_is_no_grid_is_a_sentence(times, step_ms, message):
         Grid.of(np.array(times, np.int64), step_ms)
 
 
-def test_the_last_value_of_a_step_counts_and_rows_get_their_step_back():
-    grid = Grid.of(np.append(minutes(0, 1, 1, 3), NO_TIME))
-    cells = grid.gridded(np.array([[1.0], [2.0], [3.0], [np.nan], [9.0]]))
-    assert np.array_equal(cells, [[1.0, 3.0, np.nan, np.nan]], equal_nan=True)
-    assert np.array_equal(grid.of_step(cells, -1.0)[:, 0], [1.0, 3.0, 3.0, np.nan, -1.0], equal_nan=True)
+def test_the_latest_reading_of_a_step_counts_in_whichever_row_it_stands():
+    times = np.append(minutes(0, 1, 1, 3), NO_TIME)
+    values, none = np.array([1.0, 2.0, 3.0, np.nan, 9.0]), np.zeros(5, np.int64)
+    for order in ([0, 1, 2, 3, 4], [3, 2, 4, 1, 0]):
+        jitter = times + np.array([0, 0, 100, 0, 0])
+        column = ReadingColumn(0, "a", none, none, values[order], np.isnan(values[order]))
+        found = series_of(Cells(jitter[order], ("",), ("a",), (column,)), step_ms=60_000)
+        assert np.array_equal(found.values[0], [[1.0, 3.0, np.nan, np.nan]], equal_nan=True)
+        assert found.step[0].tolist() == [[0, 1, 1, 3, -1][row] for row in order]
