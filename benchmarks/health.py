@@ -32,10 +32,11 @@ from rich.table import Table
 
 from benchmarks import data_sets, machine
 from benchmarks.health_live import found_live
+from glaim_stream.commands.gridded import gridded
 from glaim_stream.feed import read_source
 from glaim_stream.feed.plant import simulate
 from glaim_stream.files import step_of
-from glaim_stream.health import MEMORY, Event, Fault, Series, detect, gridded, learn, onsets
+from glaim_stream.health import MEMORY, Event, Fault, Series, detect, learn, onsets
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import data_sets, machine
+from glaim_stream.commands.gridded import gridded
 from glaim_stream.feed import read_source
 from glaim_stream.files import step_of
-from glaim_stream.health import gridded
 from glaim_stream.tables import Group, fill_groups
 
 Doubles = NDArray[np.float64]

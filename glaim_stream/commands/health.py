@@ -13,8 +13,9 @@ from glaim_stream.commands.flags import expand_flags
 from glaim_stream.commands.sources import FileFlags, PlantFlags, open_source
 
 if TYPE_CHECKING:
+    from glaim_stream.commands.gridded import Gridded
     from glaim_stream.feed import Source
-    from glaim_stream.health import Event, Gridded
+    from glaim_stream.health import Event
 
 _RATE = 10.0
 _SHARE = 0.5  # of the file's time that is learned from
@@ -125,10 +126,10 @@ def _gridded(source: Source, name: str) -> Gridded:
     """Readings on a grid; what was left out is reported on standard error."""
     import numpy as np
 
+    from glaim_stream.commands.gridded import gridded
     from glaim_stream.core.errors import SettingsError
     from glaim_stream.core.stray_times import stray_times
     from glaim_stream.files import step_of
-    from glaim_stream.health import gridded
 
     stray = stray_times(source.time_ms)
     if stray.any():

@@ -3,7 +3,7 @@
 from glaim_stream.files.content import plain
 from glaim_stream.files.filled_rows import OF_ROWS, refusal
 from glaim_stream.files.form import FileForm, NumberForm, Reading, duration
-from glaim_stream.files.grid import Grid, step_of
+from glaim_stream.files.grid import Grid, put, step_of
 from glaim_stream.files.kinds import is_number, is_text
 from glaim_stream.files.layout import found_times, layout_of
 from glaim_stream.files.read import read
@@ -49,6 +49,7 @@ __all__ = [
     "name_of_file",
     "note",
     "plain",
+    "put",
     "read",
     "read_table",
     "refusal",

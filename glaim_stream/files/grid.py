@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.step_means import mean_of_each
 from glaim_stream.core.times import NO_TIME, text_of_ms
 
 Ints = NDArray[np.int64]
@@ -114,6 +115,23 @@ class Grid:
         """Number of rows whose step has another row before them."""
         dated = self.rows[self.rows >= 0]
         return len(dated) - len(np.unique(dated))
+
+
+def put(
+    values: Doubles, place: tuple[Ints, Ints], readings: Doubles, *, bucket: str = "last", turning: Bools | None = None
+) -> None:
+    """Put readings into the steps of their series.
+
+    Args:
+        values: float64 [series, steps], changed in place.
+        place: int64 [n] each, series and step of each reading.
+        readings: float64 [n], in order of time.
+        bucket: value of a step with several readings, `last` or `mean`.
+        turning: bool [n], readings in degrees, whose mean is that of unit vectors; None without any.
+    """
+    if bucket == "mean":
+        readings = mean_of_each(readings, np.ravel_multi_index(place, values.shape), values.size, turning)
+    values[place] = readings  # numpy keeps the last of repeated assignments
 
 
 def _require_few_steps(times_ms: Ints, step_ms: int) -> None:

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import SettingsError
-from glaim_stream.core.step_means import mean_of_each
 from glaim_stream.core.times import NO_TIME
 from glaim_stream.files.form import Reading
-from glaim_stream.files.grid import Grid, step_of
+from glaim_stream.files.grid import Grid, put, step_of
 from glaim_stream.files.stray_rows import StrayRows, counted, stray_rows
 from glaim_stream.files.uneven import Uneven, uneven
 
@@ -177,12 +176,9 @@ def series_of(
         for code, known in by_code(column.group, np.isfinite(column.value)):
             known = known[step[code][known] >= 0]
             known = known[np.argsort(cells.times_ms[known], kind="stable")]
-            place, readings = (column.sensor[known], step[code][known]), column.value[known]
-            if bucket == "mean":
-                flat = np.ravel_multi_index(place, values[code].shape)
-                turning = turned[column.sensor[known]] if turned.any() else None
-                readings = mean_of_each(readings, flat, values[code].size, turning)
-            values[code][place] = readings  # numpy keeps the last of repeated assignments
+            turning = turned[column.sensor[known]] if turned.any() else None
+            place = column.sensor[known], step[code][known]
+            put(values[code], place, column.value[known], bucket=bucket, turning=turning)
     irregular = uneven(grids, [cells.times_ms[rows] for rows in members])
     return Series(step_ms, members, grids, step, values, irregular)
 

@@ -10,7 +10,6 @@ from glaim_stream.health.detect import MEMORY, QUIET, detect
 from glaim_stream.health.doubtful_series import doubtful_cells
 from glaim_stream.health.estimates import BLOCK, FEWEST
 from glaim_stream.health.events import Event, Fault
-from glaim_stream.health.gridded import Gridded, gridded
 from glaim_stream.health.habits import FEWEST_STEPS, Habits, learn
 from glaim_stream.health.live import DETECTORS, FEWEST_JUDGED_STEPS, WINDOW_BLOCKS, Found, LiveHabits
 from glaim_stream.health.plausibility import FEWEST_READINGS, Plausibility, Range, screen_of
@@ -31,7 +30,6 @@ __all__ = [
     "Event",
     "Fault",
     "Found",
-    "Gridded",
     "Habits",
     "HabitsSource",
     "LiveHabits",
@@ -42,7 +40,6 @@ __all__ = [
     "doubtful_cells",
     "drift",
     "form_with_habits",
-    "gridded",
     "learn",
     "live",
     "of_whole",

@@ -156,8 +156,7 @@ def test_a_long_frame_is_filled_by_the_sensors_of_the_fit():
     table = frame().reset_index().melt("at", var_name="sensor", value_name="value")
     imputer = Imputer().fit(table)
     assert set(imputer.expected_error_) <= {"a", "b", "c"} == set(imputer.method_)
-    after = imputer.transform(table[table["sensor"] != "b"])
-    assert after["value"].notna().all()
+    assert imputer.transform(table[table["sensor"] != "b"])["value"].notna().all()
     with pytest.raises(ValueError, match="z: sensors that the fit has not seen"):
         imputer.transform(table.replace({"sensor": {"b": "z"}}))
 
@@ -168,9 +167,8 @@ def test_text_is_read_as_in_a_file_and_an_ambiguous_date_is_a_sentence():
     plain = impute(table.assign(at=days))
     written = impute(table.assign(at=days.strftime("%d.%m.%Y")))
     pd.testing.assert_frame_equal(written[["a", "b", "c"]], plain[["a", "b", "c"]])
-    ambiguous = table[:2].assign(at=["01/02/2024", "02/01/2024"])
     with pytest.raises(ValueError, match="by a column of times in place of text"):
-        impute(ambiguous)
+        impute(table[:2].assign(at=["01/02/2024", "02/01/2024"]))
 
 
 def test_a_table_of_an_unknown_library_that_exports_arrow_comes_back_as_one_of_pyarrow():

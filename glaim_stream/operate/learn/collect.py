@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +12,10 @@ from glaim_stream.core.budget import Budget
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.errors import ModelError
 from glaim_stream.core.readings import InputRecord, Readings
-from glaim_stream.core.step_means import mean_of_each
 from glaim_stream.core.stray_times import stray_times
 from glaim_stream.core.vocabulary import Quality
 from glaim_stream.decode import Decoder, GroupIndex
+from glaim_stream.files import Grid, put
 from glaim_stream.form import Series
 from glaim_stream.health import Series as HealthSeries
 from glaim_stream.health import doubtful_cells
@@ -127,33 +126,28 @@ class Collector:
 
     def _gridded(self, cell: Ints, time_ms: Ints, value: NDArray[np.float64]) -> Series:
         sensors, step_ms = len(self._model.sensors), self._model.step_ms
-        step, after_ms = np.divmod(time_ms, step_ms)
-        stamps_known = not self.from_table or not _even(cell, step, after_ms)
+        stamps_known = not self.from_table or not _even(cell, *np.divmod(time_ms, step_ms))
         groups, group = np.unique(cell // sensors, return_inverse=True)
-        last = int(step.max())
-        first = max(int(step.min()), last + 1 - MOST_CELLS // (len(groups) * sensors))
-        recent = step >= first
+        steps = MOST_CELLS // (len(groups) * sensors)
+        recent = time_ms // step_ms > int(time_ms.max()) // step_ms - steps
         self._count("older than the rows that fit the memory", (~recent).sum())
         self.readings = int(recent.sum())
-        shape = (len(groups), sensors, last + 1 - first)
-        flat = ((group * sensors + cell % sensors) * shape[2] + step - first)[recent]
-        value = value[recent]
-        values, count = np.zeros(shape), np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
-        if self._model.bucket == "mean":
-            directions = self._model.directions
-            turned = None if directions is None else directions[cell[recent] % sensors]
-            values.reshape(-1)[flat] = mean_of_each(value, flat, count.size, turned)
-        else:
-            values.reshape(-1)[flat] = value  # numpy keeps the last of repeated assignments, which is the latest
-        observed = count > 0
+        cell, group, time_ms, value = cell[recent], group[recent], time_ms[recent], value[recent]
+        grid = Grid.streamed(time_ms, step_ms)
+        first, shape = grid.start_ms // step_ms, (len(groups), sensors, grid.steps)
+        place = group * sensors + cell % sensors, grid.rows
+        values, observed = np.zeros(shape), np.zeros(shape, np.bool_)
+        flat = (len(groups) * sensors, grid.steps)
+        directions = self._model.directions
+        turning = None if directions is None else directions[cell % sensors]
+        put(values.reshape(flat), place, value, bucket=self._model.bucket, turning=turning)
+        observed.reshape(flat)[place] = True
         offset = np.zeros(shape) if stamps_known else None
         if offset is not None:
-            offset.reshape(-1)[flat] = after_ms[recent] / step_ms
-        names = [self._groups.names[code] for code in groups.tolist()]
-        offsets = repeat(None, len(names)) if offset is None else offset
+            put(offset.reshape(flat), place, time_ms % step_ms / step_ms)
         self.groups = [
-            HealthSeries(name, first, step_ms, *rest)
-            for name, *rest in zip(names, values, observed, offsets, strict=True)
+            HealthSeries(name, first, step_ms, values[at], observed[at], None if offset is None else offset[at])
+            for at, name in enumerate(self._groups.names[code] for code in groups.tolist())
         ]
         observed = observed.copy()
         doubted = doubtful_cells(values, observed, self._judged)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import SettingsError
-from glaim_stream.health.series import Series
+from glaim_stream.files import Grid, put
+from glaim_stream.health import Series
 
 Ints = NDArray[np.int64]
 
@@ -50,23 +51,22 @@ def gridded(
         raise SettingsError("expected readings, found none")
     sensors = tuple(dict.fromkeys(sensor for _, sensor in cells))
     names = tuple(dict.fromkeys(group for group, _ in cells))
-    usual = _usual_offset(cell, time_ms, step_ms, len(cells))
-    moved = time_ms - usual[cell] + step_ms // 2
-    step = moved // step_ms
-    first, steps = int(step.min()), int(step.max() - step.min()) + 1
-    if steps * len(names) * len(sensors) > MOST_CELLS:
+    moved = time_ms - _usual_offset(cell, time_ms, step_ms, len(cells))[cell] + step_ms // 2
+    grid = Grid.streamed(moved, step_ms)
+    shape = (len(names) * len(sensors), grid.steps)
+    if shape[0] * shape[1] > MOST_CELLS:
         raise SettingsError(
-            f"{len(names):,} groups of {len(sensors):,} sensors in {steps:,} steps of {step_ms:,} ms are more than "
-            f"{MOST_CELLS:,} cells: choose a time with --since and --until, or correct the times"
+            f"{len(names):,} groups of {len(sensors):,} sensors in {grid.steps:,} steps of {step_ms:,} ms are more "
+            f"than {MOST_CELLS:,} cells: choose a time with --since and --until, or correct the times"
         )
     row = np.array([names.index(group) * len(sensors) + sensors.index(sensor) for group, sensor in cells], np.int64)
-    shape = (len(names) * len(sensors), steps)
-    values, observed, offset = np.zeros(shape), np.zeros(shape, np.bool_), np.zeros(shape)
     order = np.argsort(time_ms, kind="stable")  # the latest reading of a step counts
-    place = row[cell[order]], step[order] - first
-    values[place], observed[place] = value[order], True
-    offset[place] = (moved[order] - step[order] * step_ms - step_ms // 2) / step_ms
-    groups = []
+    place = row[cell[order]], grid.rows[order]
+    values, observed, offset = np.zeros(shape), np.zeros(shape, np.bool_), np.zeros(shape)
+    put(values, place, value[order].astype(np.float64))
+    observed[place] = True
+    put(offset, place, (moved[order] % step_ms - step_ms // 2) / step_ms)
+    first, groups = grid.start_ms // step_ms, []
     for number, name in enumerate(names):
         mine = slice(number * len(sensors), (number + 1) * len(sensors))
         groups.append(Series(name, first, step_ms, values[mine], observed[mine], offset[mine]))
