@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deploy.demo.score import Score, contenders
-from training.report import PixelScale, element, number, text
+from glaim_stream.core.drawing import PixelScale, element, number, text
 
 _WIDTH, _LABEL, _ROOM = 1060, 250, 64
 _NARROW_WIDTH, _NARROW_ROOM, _HEADING = 320, 48, 20

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 
 from deploy.demo.score import Score, SensorScore, contenders, gain_percent
-from training.report import number
+from glaim_stream.core.drawing import number
 
 
 def wide(final: Score, provisional: Score) -> str:

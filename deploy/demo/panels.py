@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deploy.demo.grid import Bools, Floats
+from deploy.demo.grid import Floats
 from deploy.demo.measure import Measured
+from glaim_stream.core.drawing import ChartSize, Curves, number, sensor_chart, time_marks
 from glaim_stream.output import Method
-from training.report import PixelScale, alike, element, number, path, text, ticks, time_ticks
 
-_RIGHT, _TOP, _BOTTOM = 8, 8, 22
 MOST_PANELS = 6
 
 
 @dataclass(frozen=True)
-class Size:
-    """Size of a drawing in pixels, the room for labels of its vertical axis, and how many steps and times it has."""
+class Size(ChartSize):
+    """Size of a drawing, and how many steps and times it has."""
 
-    name: str
-    width: int
-    height: int
-    left: int
-    steps: int
-    times: int
+    steps: int = 0
+    times: int = 0
 
 
 # A drawing of each size is on the page, and the style sheet shows one: text of a scaled drawing would be too small on a
 # phone.
-SIZES = (Size("wide", 1060, 186, 58, 168, 7), Size("narrow", 320, 190, 46, 72, 3))
+SIZES = (Size(1060, 186, 58, "wide", 168, 7), Size(320, 190, 46, "narrow", 72, 3))
 
 
 _NAMES = ("group", "sensor")  # the fields of a panel that are no series
@@ -76,32 +70,12 @@ def choose(measured: Measured) -> list[Panel]:
 
 def draw(panel: Panel, unit: str, size: Size = SIZES[0]) -> str:
     """One panel as SVG."""
-    steps = np.arange(len(panel.times_ms))
-    shown = np.concatenate([panel.observed, panel.truth, panel.filled, panel.lower, panel.upper])
-    shown = shown[np.isfinite(shown)]
-    low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 1.0)
-    margin = 0.06 * (high - low or 1.0)
-    x = PixelScale(0, max(1, len(steps) - 1), size.left, size.width - _RIGHT)
-    y = PixelScale(low - margin, high + margin, size.height - _BOTTOM, _TOP)
-    holes = ~np.isfinite(panel.observed)
-    parts = [*_axes(panel, size, x, y, low, high)]
-    for start, stop in _runs(holes & np.isfinite(panel.lower)):
-        parts.append(element("path", class_="band", d=_band(panel, x, y, start, stop)))
-    for start, stop in _runs(~holes):
-        parts.append(_line("observed", x, y, panel.observed, start, stop))
-    joined = np.where(holes, panel.filled, panel.observed)
-    straight = np.where(holes, panel.interpolation, panel.observed)
-    for start, stop in _runs(holes):
-        reach = max(0, start - 1), min(len(steps), stop + 1)
-        parts.append(_line("straight", x, y, straight, *reach))
-        parts.append(_line("filled", x, y, joined, *reach))
-    parts += [
-        element("circle", _tip(panel, step, unit), class_="truth", cx=x(step), cy=y(panel.truth[step]), r=3)
-        for step in np.flatnonzero(np.isfinite(panel.truth)).tolist()
-    ]
+    curves = Curves(panel.observed, panel.filled, panel.lower, panel.upper, panel.interpolation, panel.truth)
+    marks = time_marks(int(panel.times_ms[0]), int(panel.times_ms[-1]), len(panel.times_ms), size.times)
+    pairs = zip(panel.truth, panel.filled, strict=True)
+    tips = [f"hidden {number(truth, 4)}, filled {number(filled, 4)} {unit}" for truth, filled in pairs]
     label = f"{panel.group} {panel.sensor}: observed, hidden and filled over time"
-    view = f"0 0 {size.width} {size.height}"
-    return element("svg", "".join(parts), class_=f"panel {size.name}", viewBox=view, role="img", aria_label=label)
+    return sensor_chart(curves, size, marks, label, tips)
 
 
 def _most_hidden(truth: Floats, width: int) -> slice:
@@ -138,43 +112,3 @@ def _panel(measured: Measured, column: int, row: int, part: slice) -> Panel:
         best("model", "upper"),
         best("interpolation", "value"),
     )
-
-
-def _axes(panel: Panel, size: Size, x: PixelScale, y: PixelScale, low: float, high: float) -> Iterator[str]:
-    values = ticks(low, high)
-    for value, label in zip(values, alike(values), strict=True):
-        yield element("line", class_="grid", x1=size.left, x2=size.width - _RIGHT, y1=y(value), y2=y(value))
-        yield text(size.left - 8, y(value) + 4, label, class_="tick", text_anchor="end")
-    first_ms, last_ms = int(panel.times_ms[0]), int(panel.times_ms[-1])
-    step_ms = (last_ms - first_ms) / max(1, len(panel.times_ms) - 1) or 1
-    for ms, label in time_ticks(first_ms, last_ms, size.times):
-        place = x((ms - first_ms) / step_ms)
-        yield element("line", class_="grid", x1=place, x2=place, y1=_TOP, y2=size.height - _BOTTOM)
-        anchor = "end" if place > size.width - _RIGHT - 24 else "middle"
-        yield text(place, size.height - 5, label, class_="tick", text_anchor=anchor)
-
-
-def _band(panel: Panel, x: PixelScale, y: PixelScale, start: int, stop: int) -> str:
-    """The interval of one run of holes, extended by half a step on both sides so that a single hole is visible."""
-    steps = [start - 0.5, *range(start, stop), stop - 0.5]
-    edges = [start, *range(start, stop), stop - 1]
-    above = [(x(at), y(panel.upper[step])) for at, step in zip(steps, edges, strict=True)]
-    below = [(x(at), y(panel.lower[step])) for at, step in zip(steps, edges, strict=True)]
-    return path([*above, *reversed(below)], close=True)
-
-
-def _line(kind: str, x: PixelScale, y: PixelScale, values: Floats, start: int, stop: int) -> str:
-    points = [(x(step), y(values[step])) for step in range(start, stop) if np.isfinite(values[step])]
-    if len(points) == 1:
-        return element("circle", class_=f"{kind} dot", cx=points[0][0], cy=points[0][1], r=1.6)
-    return element("path", class_=kind, d=path(points)) if points else ""
-
-
-def _tip(panel: Panel, step: int, unit: str) -> str:
-    return element("title", f"hidden {number(panel.truth[step], 4)}, filled {number(panel.filled[step], 4)} {unit}")
-
-
-def _runs(mask: Bools) -> list[tuple[int, int]]:
-    """The bounds [start, stop) of each run of True."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
-    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))

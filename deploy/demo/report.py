@@ -12,9 +12,9 @@ from deploy.demo.measure import Measured
 from deploy.demo.scenario import Scenario
 from deploy.demo.score import contenders, gain_percent
 from deploy.demo.summary import KIND_LABELS, MEANING, Summary
-from training.report import element, number
+from glaim_stream.core.drawing import KEY_BAND, element, key_circle, key_line, legend, number
+from glaim_stream.core.pages import cards, document
 
-_KEY = "0 0 28 14"
 _CSS = Path(__file__).with_name("report.css")
 
 
@@ -35,12 +35,7 @@ def page(summary: Summary, measured: Measured, scenario: Scenario) -> str:
             _footer(summary),
         ]
     )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>glaim-stream: {escape(summary.title)}</title><style>{_CSS.read_text()}</style></head>"
-        f"<body><main>{body}</main></body></html>\n"
-    )
+    return document(f"glaim-stream: {summary.title}", body, css=_CSS.read_text())
 
 
 def _header(summary: Summary) -> str:
@@ -60,7 +55,7 @@ def _numbers(summary: Summary) -> str:
     filled = sum(count for name, count in summary.filled.items() if name != "none")
     percent = gain_percent(summary.mae)
     better = math.isfinite(percent) and percent < 0
-    cards = [
+    numbers = [
         ("", f"{summary.readings_in:,}", f"readings in, {summary.readings_per_second:,.0f} a second"),
         ("bad" if summary.lost else "good", f"{summary.lost:,} lost",
          f"{summary.readings_out:,} out, {summary.dead_letters:,} dead letters, according to the audit"),
@@ -70,8 +65,7 @@ def _numbers(summary: Summary) -> str:
         ("", f"{summary.latency_ms['p50']:,.0f} ms",
          f"median latency from topic to topic; 99th percentile {summary.latency_ms['p99']:,.0f} ms"),
     ]  # fmt: skip
-    inner = "".join(f'<div class="{kind}"><b>{value}</b><small>{label}</small></div>' for kind, value, label in cards)
-    return f'<section class="numbers">{inner}</section>'
+    return cards([(value, label) for _, value, label in numbers], [kind for kind, _, _ in numbers])
 
 
 def _methods(summary: Summary) -> str:
@@ -113,19 +107,17 @@ def _panels(measured: Measured, scenario: Scenario) -> str:
     )
     level = f"{measured.interval_level:.0%} interval" if measured.interval_level else "interval"
     keys = [
-        (element("path", class_="observed", d="M1,7L27,7"), "observed"),
-        (element("circle", class_="truth", cx=14, cy=7, r=3.4), "hidden: never sent"),
-        (element("path", class_="band", d="M1,2L27,2L27,12L1,12Z") + element("path", class_="filled", d="M1,7L27,7"),
-         f"filled, with its {level}"),
-        (element("path", class_="straight", d="M1,7L27,7"), "interpolation"),
-    ]  # fmt: skip
-    legend = "".join(f"<span>{element('svg', mark, viewBox=_KEY)}{label}</span>" for mark, label in keys)
+        (key_line("observed"), "observed"),
+        (key_circle("truth"), "hidden: never sent"),
+        (KEY_BAND + key_line("filled"), f"filled, with its {level}"),
+        (key_line("straight"), "interpolation"),
+    ]
     return (
         '<section id="sensors"><h2>Observed, hidden, filled</h2>'
         '<p class="soft">Each chart shows the section of a sensor with the most hidden values, regardless of how well '
         f"they were filled. Filled values are final ones, made {scenario.model.revise_after} steps later.</p>"
         f'<p class="soft">{_bands(measured)}</p>'
-        f'<div class="legend">{legend}</div>{figures}</section>'
+        f"{legend(keys)}{figures}</section>"
     )
 
 
@@ -154,19 +146,18 @@ def _errors(summary: Summary, measured: Measured) -> str:
         ("first estimate, newest step", measured.provisional),
         *((f"final: {KIND_LABELS[kind]}", part) for kind, part in measured.by_kind.items()),
     ]
-    marks = "".join(
-        f"<span>{element('svg', element('rect', class_=f'bar {name}', x=2, y=2, width=24, height=10), viewBox=_KEY)}"
-        f"{label}</span>"
+    bar_keys = (
+        (element("rect", class_=f"bar {name}", x=2, y=2, width=24, height=10), label)
         for name, label in contenders(summary.mae).items()
     )
     return (
         '<section id="errors"><h2>Errors compared with other methods</h2>'
         '<p class="soft">Mean absolute error on the same hidden cells, in standard deviations of each sensor, so that '
         "sensors can be averaged; shorter is better. The others ran in the same pipeline on the same records.</p>"
-        f'<div class="legend">{marks}</div><figure>{bars.draw(labelled)}{bars.draw_narrow(labelled)}</figure>'
+        f"{legend(bar_keys)}<figure>{bars.draw(labelled)}{bars.draw_narrow(labelled)}</figure>"
         '<p class="soft">The same errors by sensor, in its own unit. The percentages compare the model with the better '
         "baseline.</p>"
-        f'<div class="table">{error_tables.wide(measured.final, measured.provisional)}'
+        f'<div class="scroll">{error_tables.wide(measured.final, measured.provisional)}'
         f"{error_tables.narrow(measured.final, measured.provisional)}</div></section>"
     )
 

@@ -23,6 +23,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.pages import STYLE
 from glaim_stream.decode import MAX_NAME_CHARS
 from glaim_stream.page.access import Access
 from glaim_stream.page.board import Board
@@ -104,6 +105,8 @@ class PageServer(ThreadingMixIn, TCPServer):
             path: (files(__package__).joinpath("static", name).read_bytes(), kind)
             for path, (name, kind) in _FILES.items()
         }
+        own, kind = self.content["/page.css"]
+        self.content["/page.css"] = STYLE.encode() + own, kind
         try:
             family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
             self.address_family = family

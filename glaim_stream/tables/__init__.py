@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from glaim_stream.tables.columns import beside
     from glaim_stream.tables.fill import Group, fill_groups
     from glaim_stream.tables.groups import Form, Progress
-    from glaim_stream.tables.html import cards, document, shown
     from glaim_stream.tables.inserted import require_insertable
     from glaim_stream.tables.network import NetworkForm
     from glaim_stream.tables.output_files import same_file, whole_file
@@ -27,10 +26,8 @@ __all__ = [
     "Progress",
     "UserFile",
     "beside",
-    "cards",
     "cells_of",
     "described",
-    "document",
     "fill_cells",
     "fill_groups",
     "method_name",
@@ -39,7 +36,6 @@ __all__ = [
     "require_additions",
     "require_insertable",
     "same_file",
-    "shown",
     "summed",
     "whole_file",
     "write",

@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.core.drawing import KEY_BAND, ChartSize, Curves, key_circle, key_line, legend, sensor_chart
+from glaim_stream.core.pages import cards, document, shown
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.tables.cells import Outcome
 from glaim_stream.tables.groups import FilledGroup
-from glaim_stream.tables.html import cards, document, shown
 from glaim_stream.tables.long_gaps import LONGEST_GAP
 from glaim_stream.tables.summary import gain_percent, method_name
 
-_WIDTH, _HEIGHT = 360, 150  # size of a picture: as wide as text on a phone, so that its letters are as large
-_LEFT, _BOTTOM, _TOP, _RIGHT = 44, 18, 8, 6
+_SIZE = ChartSize(360, 150, 48)  # as wide as text on a phone, so that its letters are as large
 _STEPS = 96  # steps in a picture
 _MOST_PICTURES = 24
 
@@ -102,17 +102,15 @@ def _pictures(outcome: Outcome, moment: Callable[[int], str]) -> str:
         )
     if not figures:
         return ""
-    sign = '<svg viewBox="0 0 28 12"><circle class="doubtful" cx="14" cy="6" r="3"/></svg>'
-    doubtful = f"<span>{sign}doubtful</span>" if outcome.doubts else ""
-    key = (
-        '<p class="legend"><span><svg viewBox="0 0 28 12"><path class="observed" d="M1,6L27,6"/></svg>observed</span>'
-        '<span><svg viewBox="0 0 28 12"><path class="band" d="M1,1L27,1L27,11L1,11Z"/>'
-        '<path class="filled" d="M1,6L27,6"/></svg>filled, with the band that should hold 90 % of the true values'
-        f"</span>{doubtful}</p>"
-    )
+    keys = [
+        (key_line("observed"), "observed"),
+        (KEY_BAND + key_line("filled"), "filled, with the band that should hold 90 % of the true values"),
+    ]
+    if outcome.doubts:
+        keys.append((key_circle("doubtful"), "doubtful"))
     return (
         '<section><h2>Pictures</h2><p class="soft">Of each sensor the part with the most filled holes among '
-        f'observed readings.</p>{key}<div class="pictures">{"".join(figures)}</div></section>'
+        f'observed readings.</p>{legend(keys)}<div class="charts pictures">{"".join(figures)}</div></section>'
     )
 
 
@@ -147,72 +145,17 @@ def _picture(
     value, lower, upper = (each[place, part] for each in (group.values, group.lower, group.upper))
     doubted = group.doubted[place, part]
     seen = (group.method[place, part] == Method.OBSERVED) & ~doubted
-    filled = np.isfinite(value) & ~seen & ~doubted
-    known = np.isfinite(value) & ~doubted
-    low, high = float(value[known].min()), float(value[known].max())
-    span = (high - low) or abs(high) or 1.0
-    low, high = low - 0.08 * span, high + 0.08 * span
-    steps = np.arange(len(value))
-    x = _LEFT + steps / max(len(value) - 1, 1) * (_WIDTH - _LEFT - _RIGHT)
-
-    def y(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        inside = np.clip(values, low, high)
-        return _TOP + (high - inside) / (high - low) * (_HEIGHT - _TOP - _BOTTOM)
-
-    height = y(value)
-    marks = []
-    for at in np.linspace(low + 0.08 * (high - low), high - 0.08 * (high - low), 3):
-        place_y = float(y(np.array([at]))[0])
-        marks.append(f'<path class="grid" d="M{_LEFT},{place_y:.1f}L{_WIDTH - _RIGHT},{place_y:.1f}"/>')
-        marks.append(f'<text x="{_LEFT - 5}" y="{place_y + 4:.1f}" text-anchor="end">{_short(float(at))}</text>')
-    for at, anchor in ((0, "start"), (len(value) - 1, "end")):
-        marks.append(
-            f'<text x="{x[at]:.1f}" y="{_HEIGHT - 4}" text-anchor="{anchor}">{shown(moment(int(times[at])))}</text>'
-        )
-    for run in _runs(filled):
-        bounded = run[np.isfinite(lower[run]) & np.isfinite(upper[run])]
-        if len(bounded):
-            outline = [*zip(x[bounded], y(upper[bounded]), strict=True)]
-            outline += [*zip(x[bounded][::-1], y(lower[bounded])[::-1], strict=True)]
-            if len(bounded) == 1:
-                marks.append(_stroke("whisker", outline))
-            else:
-                marks.append(f'<path class="band" d="{_line(outline)}Z"/>')
-    for run in _runs(seen):
-        marks.append(_stroke("observed", list(zip(x[run], height[run], strict=True))))
-    for run in _runs(filled):
-        # Extended to the observed neighbours, so that the line does not break.
-        first, last = max(run[0] - 1, 0), min(run[-1] + 1, len(value) - 1)
-        joined = np.array([step for step in range(first, last + 1) if known[step]])
-        marks.append(_stroke("filled", list(zip(x[joined], height[joined], strict=True))))
-        marks += [f'<circle class="dot" cx="{x[at]:.1f}" cy="{height[at]:.1f}" r="1.7"/>' for at in run]
-    marks += [
-        f'<circle class="doubtful" cx="{x[at]:.1f}" cy="{height[at]:.1f}" r="3"/>' for at in np.flatnonzero(doubted)
-    ]
-    size = f'viewBox="0 0 {_WIDTH} {_HEIGHT}"'
-    return f'<svg {size} role="img" aria-label="readings and filled values">{"".join(marks)}</svg>'
-
-
-def _runs(chosen: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
-    places = np.flatnonzero(chosen)
-    return [run for run in np.split(places, np.flatnonzero(np.diff(places) > 1) + 1) if len(run)]
-
-
-def _line(points: Sequence[tuple[float, float]]) -> str:
-    return "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in points)
-
-
-def _stroke(kind: str, points: Sequence[tuple[float, float]]) -> str:
-    line = _line(points) if len(points) > 1 else _line([points[0], (points[0][0] + 0.1, points[0][1])])
-    return f'<path class="{kind}" d="{line}"/>'
+    filled = ~seen & ~doubted
+    curves = Curves(
+        np.where(seen, value, np.nan), np.where(filled, value, np.nan), np.where(filled, lower, np.nan),
+        np.where(filled, upper, np.nan), doubtful=np.where(doubted, value, np.nan),
+    )  # fmt: skip
+    marks = [(float(at), moment(int(times[at]))) for at in sorted({0, len(times) - 1})]
+    return sensor_chart(curves, _SIZE, marks, "readings and filled values")
 
 
 def _error(value: float | None) -> str:
     return "–" if value is None or not np.isfinite(value) else f"{value:.3g}"
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _minute(time_ms: int) -> str:

@@ -61,7 +61,7 @@ FAINT = """(() => {
   return [texts.length, [...new Set(faint)]];
 })()"""
 BACKGROUND = "getComputedStyle(document.body).backgroundColor"
-LIGHT, DARK = "rgb(247, 246, 243)", "rgb(18, 22, 27)"
+LIGHT, DARK = "rgb(251, 250, 248)", "rgb(18, 22, 27)"
 
 
 async def test_every_panel_of_a_running_worker_has_data(tab: Tab) -> None:

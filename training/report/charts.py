@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from training.report.svg import PixelScale, alike, element, number, path, text, ticks, tip
+from glaim_stream.core.drawing import PixelScale, alike, element, key_line, legend, number, path, text, ticks, tip
 
 WIDTH = 460  # width of a drawing: two fit side by side on a wide page, one on a narrow page
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 12, 10, 44
@@ -160,14 +160,11 @@ def mark(name: str, x: float, y: float, words: str) -> str:
     return element("circle", says, class_=kind, cx=x, cy=y, r=4.2)
 
 
-def legend(names: Mapping[str, str], *, lines: bool = True) -> str:
+def method_legend(names: Mapping[str, str], *, lines: bool = True) -> str:
     """Draw the legend of methods or curves."""
-    spans = []
-    for name, words in names.items():
-        stroke = element("path", class_=f"line {name}", d="M1,7L27,7") if lines else ""
-        drawn = element("svg", stroke + mark(name, 14, 7, words), viewBox="0 0 28 14", aria_hidden="true")
-        spans.append(f"<span>{drawn}{words}</span>")
-    return f'<div class="legend">{"".join(spans)}</div>'
+    return legend(
+        ((key_line(f"line {name}") if lines else "") + mark(name, 14, 7, words), words) for name, words in names.items()
+    )
 
 
 def shorten(name: str, most: float) -> str:

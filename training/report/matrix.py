@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from glaim_stream.core.drawing import element, number, text, tip
 from training.report.charts import shorten
-from training.report.svg import element, number, text, tip
 
 LEVELS = 8
 _SIDE = 520

@@ -9,9 +9,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from glaim_stream.core.drawing import number, ticks
+from glaim_stream.core.pages import document
 from training.report import matrix, panels, tables
-from training.report.charts import METHODS, Axis, Line, dot_rows, legend, line_chart, log_axis, methods_of
-from training.report.svg import number, ticks
+from training.report.charts import METHODS, Axis, Line, dot_rows, line_chart, log_axis, method_legend, methods_of
 from training.serve import FEW_WINDOWS
 
 _CSS = Path(__file__).with_name("page.css")
@@ -40,11 +41,8 @@ def page(report: Report) -> str:
     body = "".join(
         f'<section id="{name}"><h2>{words}</h2>{make[name](report)}</section>' for name, words in _SECTIONS.items()
     )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(report['run'])}: training report</title><style>{_CSS.read_text()}</style></head>"
-        f"<body><main>{_header(report)}<nav>{links}</nav>{body}</main></body></html>\n"
+    return document(
+        f"{report['run']}: training report", f"{_header(report)}<nav>{links}</nav>{body}", css=_CSS.read_text()
     )
 
 
@@ -102,7 +100,7 @@ def _scores(report: Report) -> str:
         f"values. The last two columns compare the model with the best baseline of that row: negative is better, and "
         f"differences below {level} count as level. A baseline without an observation takes the training mean. "
         "Windows overlap, so neighbouring ones are not independent evidence.</p>"
-        f"{legend(methods, lines=False)}"
+        f"{method_legend(methods, lines=False)}"
         f'<div class="charts">{"".join(charts)}</div>'
         f'<p class="soft">MSE / MAE, standardised; the best in bold.</p>{tables.cases(report)}'
     )
@@ -135,7 +133,7 @@ def _sensors(report: Report) -> str:
         )
         for name in judged
     )
-    shown = f'{legend(named, lines=False)}<div class="charts">{"".join(figures)}</div>' if figures else ""
+    shown = f'{method_legend(named, lines=False)}<div class="charts">{"".join(figures)}</div>' if figures else ""
     return (
         f"{shown}"
         '<p class="soft">The model\'s MAE against the best baseline of that sensor and case (blue: smaller error, '
@@ -178,7 +176,7 @@ def _gaps(report: Report) -> str:
         f'<p class="soft">One gap at a time is hidden in {found["windows"]:,} test windows for each point; every step '
         "of it is scored. Interior: the sensor was observed on both sides. Right edge: the gap reaches the newest "
         "step, so last value and interpolation are equal. A hidden step beside a real gap counts with the length "
-        f"of both.</p>{legend(keys)}"
+        f"of both.</p>{method_legend(keys)}"
         f'<div class="charts">{"".join(figures)}</div>'
         "<h3>Interior against right edge, per sensor</h3>"
         '<p class="soft">Gaps of all these lengths, in equal numbers, shared with a random number of the other '
@@ -270,7 +268,7 @@ def _intervals(report: Report) -> str:
         "the test part. The quantiles hold for a sensor that falls silent with a random number of others, so a single "
         "fault should lie above the line and a dark group below it. Below the line the intervals are too narrow, as "
         "after a drift; above it they are too wide.</p>"
-        f'{legend(kinds)}<div class="charts">{"".join(shares)}{"".join(widths)}</div>'
+        f'{method_legend(kinds)}<div class="charts">{"".join(shares)}{"".join(widths)}</div>'
         f"<h3>Per sensor, a random number of sensors out</h3>"
         f'<p class="soft">Width in the sensor\'s unit.</p>{tables.coverage_by_sensor(report)}'
         + tables.details("coverage by gap age, small: values", tables.coverage_by_age(report))
@@ -339,7 +337,7 @@ def _curves(report: Report) -> str:
     return (
         f'<p class="soft">Training loss: {loss}, new gaps in every epoch{dropout}. Validation: squared error on '
         f"gaps that never change, with averaged weights if the run averages. This report scores the best epoch by "
-        f"validation MSE.{rate}</p>{legend(keys)}"
+        f"validation MSE.{rate}</p>{method_legend(keys)}"
         f'<div class="charts"><figure>{chart}</figure><figure>{second}</figure></div>'
     )
 

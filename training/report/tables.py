@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from glaim_stream.core.drawing import number
 from training.report.charts import METHODS, methods_of
-from training.report.svg import number
 from training.report.verdict import BASELINES, percent
 
 FEW = 14  # tables with more rows are folded after their first rows

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from glaim_stream.core.pages import cards, document, shown
 from glaim_stream.operate.completeness.figures import Figures, SensorDays, percent, summed
 from glaim_stream.operate.completeness.report import Report
 from glaim_stream.operate.completeness.texts import (
@@ -19,7 +20,6 @@ from glaim_stream.operate.completeness.texts import (
     percent_text,
     stretch_text,
 )
-from glaim_stream.tables import cards, document, shown
 
 _CSS = Path(__file__).with_name("page.css")
 _MOST_SENSORS = 100  # sensors on the page; at 120 marks each it has some 1.5 MB

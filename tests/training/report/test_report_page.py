@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glaim_stream.core.drawing import number
 from training import checkpoint as checkpoints
 from training.config import build
 from training.data import load, split
@@ -16,7 +17,6 @@ from training.fit import loop
 from training.report import __main__ as command
 from training.report.matrix import matrix
 from training.report.page import page
-from training.report.svg import number
 from training.report.write import scores_of, write_page
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}

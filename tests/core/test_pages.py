@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from glaim_stream.tables.html import cards, document, shown
+from glaim_stream.core.pages import cards, document, shown
 from tests.chromium import look
 
 
