@@ -33,7 +33,7 @@ from benchmarks.record import LoadRecord
 from deploy.cache import CHECKOUT
 from glaim_stream.core.catalogue import Catalogue, Model, read_catalogue
 from glaim_stream.core.contract import read_contract
-from glaim_stream.imputers import ClosedFormImputer, FormExpert, Imputed, Imputer, Interpolation, Ladder, Windows
+from glaim_stream.imputers import BlendedRung, ClosedFormImputer, Imputed, Imputer, Interpolation, Ladder, Windows
 from glaim_stream.pipeline import Pipeline
 
 Floats = NDArray[np.float64]
@@ -121,7 +121,7 @@ async def filled(stream: DriftingStream, imputer: Imputer, *, adaptive: bool) ->
     catalogue: Catalogue = read_catalogue(stream.catalogue)
     model = catalogue.models[0]
     contracts = {model.name: read_contract(_REPOSITORY / model.name)}
-    form = FormExpert(ClosedFormImputer(_REPOSITORY, catalogue.models))
+    form = BlendedRung(ClosedFormImputer(_REPOSITORY, catalogue.models))
     pipeline = Pipeline(
         catalogue, contracts, imputer, form_expert=form, score_share=0.05, adaptive_intervals=adaptive
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """Builds the pipeline and its ladder of imputers from the settings, for the worker and for a replay alike.
 
-Torch and the Triton client are imported only where the settings ask for them.
+An imputer is found by its name (core/registry.py), and torch or the Triton client are imported only with it.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from typing import Protocol, runtime_checkable
 
 from glaim_stream.core.catalogue import Catalogue, Model, read_catalogue
 from glaim_stream.core.contract import CONTRACT_FILE, Contract
-from glaim_stream.core.settings import Settings
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.registry import EXPERTS, IMPUTERS
+from glaim_stream.core.settings import WITHOUT_NETWORK, Settings
 from glaim_stream.health import HabitsSource
 from glaim_stream.imputers import (
+    BlendedRung,
     ClosedFormImputer,
-    FormExpert,
+    ExpertRung,
     Imputed,
-    Interpolation,
     Ladder,
-    LastValue,
     Rung,
     State,
     Windows,
@@ -27,7 +28,6 @@ from glaim_stream.imputers import (
 from glaim_stream.models import Contracts, read_sealed_contract
 from glaim_stream.pipeline import Pipeline
 
-_WITHOUT_MODEL: dict[str, Callable[[], Rung]] = {"interpolation": Interpolation, "last_value": LastValue}
 _BATCH_WITHOUT_NETWORK = 4_096  # windows of a call: a closed form takes a quarter longer over calls of 64
 _IN_FLIGHT = 8  # calls for each model; more hide latency and use more memory
 BREAKER_REST_S = 5.0  # without calls for a model that did not respond; shorter delays more batches while it is down
@@ -105,12 +105,13 @@ def create_pipeline(
     closed_forms = next((rung for rung in ladder.rungs if isinstance(rung, ClosedFormImputer)), None)
     if settings.scored:
         closed_forms = ClosedFormImputer(settings.model_repository, catalogue.models, trust=settings.trust)
-        form_expert = FormExpert(closed_forms, on_failure=on_failure)
+        form_expert = BlendedRung(closed_forms, on_failure=on_failure)
     return Pipeline(
         catalogue,
         contracts,
         ladder,
         form_expert=form_expert,
+        experts=create_experts(settings, catalogue.models, on_failure=on_failure),
         max_message_bytes=settings.max_message_bytes - _ENVELOPE_BYTES,
         score_share=settings.probed_share,
         upgrades=upgrades and settings.needs_model,
@@ -121,7 +122,7 @@ def create_pipeline(
         habits=HabitsSource(closed_forms).of if settings.judges_health and closed_forms is not None else None,
         shadow=compared.impute_by_other if shadow and settings.compares_versions and compared is not None else None,
         shadow_windows=settings.triton_batch,
-        networks=list(contracts) if settings.needs_model else [],
+        networks=list(contracts) if settings.needs_model else [] if settings.imputer in WITHOUT_NETWORK else None,
         budget=settings.budget,
     ), ladder
 
@@ -132,6 +133,31 @@ def closed_forms_of(pipeline: Pipeline, ladder: Ladder) -> ClosedFormImputer | N
     return next((rung for rung in found if isinstance(rung, ClosedFormImputer)), None)
 
 
+def create_experts(
+    settings: Settings,
+    models: Sequence[Model],
+    *,
+    on_failure: OnFailure = lambda rung, model: None,
+) -> dict[str, list[BlendedRung]]:
+    """Make the experts that the catalogue names: for each model, in the order of their numbers.
+
+    Raises:
+        SettingsError: an expert is not registered, two have the same number, or nothing is blended.
+    """
+    named = sorted({name for model in models for name in model.experts})
+    if named and not settings.scored:
+        raise SettingsError(
+            f"the catalogue names the experts {', '.join(named)}: expected a blend, which needs a network or a closed "
+            f"form and score_share above 0; found imputer {settings.imputer} with score_share {settings.probed_share:g}"
+        )
+    made: dict[str, ExpertRung] = {name: EXPERTS.find(name)(settings, models) for name in named}
+    numbers = {name: expert.number for name, expert in made.items()}
+    if len({0, 1, 2, *numbers.values()}) < len(made) + 3:
+        raise SettingsError(f"expected experts with numbers of their own from 3 on, found {numbers}")
+    rungs = {name: BlendedRung(made[name], on_failure=on_failure) for name in sorted(made, key=lambda n: numbers[n])}
+    return {model.name: [rungs[name] for name in rungs if name in model.experts] for model in models}
+
+
 def create_ladder(
     settings: Settings,
     contracts: Mapping[str, Contract],
@@ -140,7 +166,7 @@ def create_ladder(
     on_failure: OnFailure = lambda rung, model: None,
     on_state: OnState = lambda rung, model, state: None,
 ) -> Ladder:
-    """Build the rungs that the settings ask for, with interpolation as the last one.
+    """Build the imputer that the settings name and the rungs below it, with interpolation as the last one.
 
     The closed form is a rung only where no experts are blended; otherwise it is one of them (`create_pipeline`).
 
@@ -151,29 +177,11 @@ def create_ladder(
         on_failure: called for every batch that a rung could not answer.
         on_state: called whenever the breaker of a rung for a model changes its state.
     """
-    rungs: list[Rung] = []
-    if settings.imputer == "triton":
-        from glaim_stream.imputers.remote import TritonImputer, triton_access
-
-        rungs.append(
-            TritonImputer(
-                settings.triton_address,
-                contracts,
-                deadline_s=settings.triton_deadline_s,
-                fixed_batch=settings.fixed_batch,
-                access=triton_access(settings),
-                shadow=settings.compares_versions,
-            )
-        )
-    if settings.imputer == "local":
-        from glaim_stream.imputers.local import LocalImputer
-
-        rungs.append(
-            LocalImputer(settings.model_repository, contracts, fixed_batch=settings.fixed_batch, trust=settings.trust)
-        )
-    if settings.uses_forms and not settings.scored:
-        rungs.append(ClosedFormImputer(settings.model_repository, models, trust=settings.trust))
-    rungs.append(_WITHOUT_MODEL.get(settings.imputer, Interpolation)())
+    named = [settings.imputer]
+    if settings.uses_forms:
+        named = [name for name in dict.fromkeys([*named, "gaussian"]) if name != "gaussian" or not settings.scored]
+        named.append("interpolation")
+    rungs: list[Rung] = [IMPUTERS.find(name)(settings, contracts, models) for name in named]
     return Ladder(
         rungs,
         batch=settings.triton_batch if settings.needs_model else _BATCH_WITHOUT_NETWORK,

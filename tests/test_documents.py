@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = "benchmarks|deploy|docs|glaim_stream|helm|model_repo|requirements|tests|training"
+FOLDERS = "benchmarks|deploy|docs|examples|glaim_stream|helm|model_repo|requirements|tests|training"
 NAMED = re.compile(rf"(?<![\w/.])((?:{FOLDERS})/[\w./-]*\.(?:py|md|json|jsonl|png|svg|toml|txt|yaml|in))\b")
 LINKED = re.compile(r"\]\((?!https?:)([^)#]*)(#[\w-]+)?\)")
 

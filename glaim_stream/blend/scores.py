@@ -26,7 +26,7 @@ Bools = NDArray[np.bool_]
 
 
 class Expert(IntEnum):
-    """The experts of a worker, in the order of the columns of `Predictions.values`.
+    """The experts of a worker, in the order of the columns of `Predictions.values`; registered ones follow.
 
     Interpolation and last value are one expert: without a later reading they are the same value, and two experts that
     always agree would lead together and make every such row a blend.
@@ -34,7 +34,7 @@ class Expert(IntEnum):
 
     MODEL = 0
     BASELINE = 1  # interpolation, or the last value where no reading follows
-    GAUSSIAN = 2  # the closed form; a model without one has only the first two columns
+    GAUSSIAN = 2  # the closed form; a model without one, and without registered experts, has only two columns
 
 
 @dataclass(frozen=True, slots=True)

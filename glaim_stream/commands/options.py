@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glaim_stream.commands.flags import SettingsFlags
-from glaim_stream.core.choices import Imputer
 
 if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer
@@ -43,7 +42,7 @@ class StreamFlags(SettingsFlags):
     kafka_extra: Pairs = None
     catalogue: File = None
     model_repository: File = None
-    imputer: Annotated[Imputer | None, typer.Option()] = None
+    imputer: Text = None
     triton: Text = None
     input_topic: Text = None
     output_topic: Text = None

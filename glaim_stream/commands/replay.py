@@ -16,10 +16,8 @@ from glaim_stream.commands.moments import MOMENT
 from glaim_stream.commands.options import File, NewestOnly, OffsetFlags, Text
 from glaim_stream.commands.signals import exit_at_sigterm
 from glaim_stream.commands.sources import FileFlags, MessageFlags, PlantFlags, require_other_files
-from glaim_stream.core.choices import Imputer
 
 if TYPE_CHECKING:
-    from glaim_stream.core.settings import Settings
     from glaim_stream.feed.replay import ReplayReport, Target
 
 
@@ -31,7 +29,7 @@ class ReplayFlags(SettingsFlags):
     input_topic: Text = None
     catalogue: File = None
     model_repository: File = None
-    imputer: Annotated[Imputer | None, typer.Option()] = None
+    imputer: Text = None
     triton: Text = None
 
 
@@ -46,6 +44,10 @@ class TargetFlags:
         str | None, typer.Option(help="Or publish them on this topic, created when absent. It has no default on "
                                  "purpose.")
     ] = None  # fmt: skip
+    sink: Annotated[
+        str | None,
+        typer.Option(metavar="NAME=WHERE", help="Or hand them to an output that an installed package registers."),
+    ] = None
     newest_only: NewestOnly = None
     rejects: Annotated[
         Path | None, typer.Option(help="Write what was rejected, with its cause, to this file of JSON lines.")
@@ -58,18 +60,25 @@ class TargetFlags:
         """The target of a replay.
 
         Raises:
-            SettingsError: not exactly one of file and topic is given, or a flag lacks the one that it needs.
+            SettingsError: not exactly one output is given, or a flag lacks the one that it needs.
         """
         from glaim_stream.core.errors import SettingsError
         from glaim_stream.feed.replay import Target
 
-        if (self.out is None) == (self.output_topic is None):
+        given = [each for each in (("file", self.out), ("topic", self.output_topic), ("", self.sink)) if each[1]]
+        if len(given) != 1:
             raise SettingsError(
-                "expected --out FILE or --output-topic TOPIC, found " + ("neither" if self.out is None else "both")
+                f"expected one of --out FILE, --output-topic TOPIC and --sink NAME=WHERE, found {len(given) or 'none'}"
             )
+        ((output, where),) = given
+        if not output:
+            output, sign, where = str(where).partition("=")
+            if not (sign and output):
+                raise SettingsError(f"--sink: expected NAME=WHERE, found {self.sink!r}")
         if self.newest_only and self.out is None:
             raise SettingsError("--newest-only folds rows at the end and needs --out")
-        return Target(self.out, self.out is not None and self.newest_only is not False, self.rejects, self.outages)
+        newest_only = self.out is not None and self.newest_only is not False
+        return Target(output, str(where), newest_only, self.rejects, self.outages)
 
 
 @expand_flags
@@ -133,7 +142,7 @@ def replay(
     target = to.target()
     require_other_files(file, to.out, to.rejects, to.outages)
     settings = stream.settings(output_topic=to.output_topic, partitions=partitions)
-    if to.output_topic == settings.input_topic:
+    if target.output == "topic" and target.where == settings.input_topic:
         raise SettingsError(f"expected another topic than the input {settings.input_topic} for the rows")
     source: FileInput | TopicInput
     if file is None and not plant.plant:
@@ -147,16 +156,16 @@ def replay(
     for line in source.describe(settings):
         print(line)
     if dry_run:
-        print(f"would write rows to {target.file or settings.output_topic}, filled by {settings.imputer}")
+        print(f"would write rows to {target.where}, filled by {settings.imputer}")
         return
     report = asyncio.run(source.replay(settings, target, close=close))
-    _print(report, settings, target)
+    _print(report, target)
 
 
-def _print(report: ReplayReport, settings: Settings, target: Target) -> None:
+def _print(report: ReplayReport, target: Target) -> None:
     counts = report.counts
     print(
-        f"{target.file or settings.output_topic}: {counts.rows} rows of {counts.readings} readings in {counts.records} "
+        f"{target.where}: {counts.rows} rows of {counts.readings} readings in {counts.records} "
         f"records, {counts.warm_up_records} more to warm up; {report.seconds:.1f} s"
     )
     if counts.rejects:

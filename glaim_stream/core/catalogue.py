@@ -115,6 +115,10 @@ class Model(_Strict):
         default=False,
         description="the worker fits this model's closed form to the input topic while it runs; no contract is needed",
     )
+    experts: list[str] = Field(
+        default=[],
+        description="registered experts that take part in the blend of this model's values; it needs score_share",
+    )
 
     @field_validator("name")
     @classmethod

@@ -4,5 +4,4 @@ from __future__ import annotations
 
 from typing import Literal
 
-Imputer = Literal["triton", "local", "gaussian", "interpolation", "last_value"]
 LogLevel = Literal["debug", "info", "warning", "error"]

@@ -18,10 +18,11 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError as UnreadableSource
 
 from glaim_stream.core.budget import DEFAULT, Budget
-from glaim_stream.core.choices import Imputer, LogLevel
+from glaim_stream.core.choices import LogLevel
 from glaim_stream.core.errors import ModelError, SettingsError
 from glaim_stream.core.gone_settings import gone_settings
 from glaim_stream.core.kafka_extra import why_refused
+from glaim_stream.core.registry import IMPUTERS
 from glaim_stream.core.tls import TlsFiles
 from glaim_stream.core.trust import PublicKey, Trust
 from glaim_stream.core.validation import problems_of
@@ -29,6 +30,7 @@ from glaim_stream.core.validation import problems_of
 _ADDRESS = re.compile(r"(\w+://)?(\[[0-9A-Fa-f:.]+\]|[^\s:/,\[\]]+)(:\d{1,5})?")
 _PAGE = re.compile(r"(([^\s:/,\[\]]+|\[[0-9A-Fa-f:.]+\]):)?\d{1,5}")
 TLS_SCHEME = "grpcs://"
+NETWORKS, WITHOUT_NETWORK = ("triton", "local"), ("gaussian", "interpolation", "last_value")  # our imputers
 PROBED_SHARE = 0.05  # share of the groups at a step, beside a network
 DEAD_LETTER_SUFFIX, LATE_SUFFIX, OUTAGE_SUFFIX = "-dlq", "-late", "-outages"
 
@@ -108,9 +110,10 @@ class Settings(BaseSettings):
         description="operators that the TorchScript of a model may use in addition, separated by commas, such as "
         "aten::fft_rfft. Each one more is code of torch that whoever makes a model can call",
     )
-    imputer: Imputer = Field(
+    imputer: str = Field(
         default="triton",
-        description="first rung of the ladder. local: TorchScript in the worker. gaussian: the closed form in the "
+        description="first rung of the ladder: triton, local, gaussian, interpolation, last_value, or one that an "
+        "installed package registers. local: TorchScript in the worker. gaussian: the closed form in the "
         "model's folder, without a network; beside triton and local, and with score_share, it is an expert of the "
         "blend, else a rung",
     )
@@ -230,6 +233,13 @@ class Settings(BaseSettings):
         default="info",
         description="least severity that is logged; debug also logs what Faust and the Kafka client do inside",
     )
+
+    @field_validator("imputer")
+    @classmethod
+    def _imputer_is_registered(cls, name: str) -> str:
+        if name not in IMPUTERS:
+            raise ValueError(f"expected {', '.join(IMPUTERS.names)}, found {name!r}")
+        return name
 
     @field_validator("triton_fixed_batch")
     @classmethod
@@ -370,13 +380,13 @@ class Settings(BaseSettings):
 
     @property
     def needs_model(self) -> bool:
-        """Whether the first rung is a network; the other imputers start without a contract."""
-        return self.imputer in ("triton", "local")
+        """Whether the first rung is a network of ours; the other imputers start without a contract."""
+        return self.imputer in NETWORKS
 
     @property
     def uses_forms(self) -> bool:
         """Whether closed forms fill holes, alone or beside networks."""
-        return self.needs_model or self.imputer == "gaussian"
+        return self.imputer not in ("interpolation", "last_value")
 
     @property
     def probed_share(self) -> float:

@@ -11,6 +11,7 @@ from glaim_stream.decode.dead_letters import (
     positions_of,
 )
 from glaim_stream.decode.decoder import Decoded, Decoder
+from glaim_stream.decode.format import Format, StatedReading, record_format
 from glaim_stream.decode.groups import MAX_NAME_CHARS, UNKNOWN_GROUP, UNKNOWN_SENSOR, GroupIndex
 from glaim_stream.decode.positions import shown
 from glaim_stream.decode.unreadable import UnreadableRecord
@@ -26,11 +27,14 @@ __all__ = [
     "DeadLetter",
     "Decoded",
     "Decoder",
+    "Format",
     "GroupIndex",
+    "StatedReading",
     "UnreadableRecord",
     "claim_of",
     "dead_letters",
     "positions_of",
     "read_bounded",
+    "record_format",
     "shown",
 ]

@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from glaim_stream.core.budget import Budget, OverBudget
+from glaim_stream.core.budget import DEFAULT, Budget, OverBudget
 from glaim_stream.core.readings import InputRecord
 from glaim_stream.core.rejects import DeadLetterCause, Reject
 from glaim_stream.decode.arrow_columns import Names, inexact, is_timestamp, names, numbers, times_ms
 from glaim_stream.decode.arrow_streams import BROKEN, Claim, claim_of, read_claimed, sensors_of
 from glaim_stream.decode.dead_letters import key_text
+from glaim_stream.decode.format import Format
 from glaim_stream.decode.groups import NO_GROUP, UNKNOWN_SENSOR, Codes, GroupIndex
 from glaim_stream.decode.parsed import Parsed, Said, positions, qualities
 
@@ -49,7 +50,11 @@ def measure(
 
 
 def parse_arrow(
-    records: Sequence[InputRecord], places: Sequence[int], index: GroupIndex, rejects: list[Reject]
+    records: Sequence[InputRecord],
+    places: Sequence[int],
+    index: GroupIndex,
+    rejects: list[Reject],
+    budget: Budget = DEFAULT,
 ) -> list[Parsed]:
     """Parse the records at the given places of a batch and add the unreadable ones to the rejects.
 
@@ -60,6 +65,7 @@ def parse_arrow(
         places: places of records that `measure` admitted.
         index: codes of groups and sensors.
         rejects: list to which rejects are added.
+        budget: limits, which the measured records keep.
 
     Returns:
         The readings in one part per schema; in one part per record where a schema's tables fail together.
@@ -90,6 +96,9 @@ def parse_arrow(
                 except BROKEN as error:
                     rejects.append(_unreadable(records[stream.place], error))
     return parts
+
+
+ARROW = Format("arrow", is_arrow, parse_arrow, measure)
 
 
 def _unreadable(record: InputRecord, error: Exception) -> Reject:

@@ -1,7 +1,7 @@
 """Decodes the records of `sensor-readings` into columns and rejects what cannot be used.
 
-The `content-type` header selects the format: Arrow IPC streams for `application/vnd.apache.arrow.stream`, JSON
-otherwise. A JSON record is one reading, one step (`values`) or many readings (`readings`). Bad input raises nothing.
+Each record is read by the first registered format that detects it (`core/registry.py`), in this order: the formats of
+other distributions by name, Arrow IPC streams, JSON. Bad input raises nothing.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.budget import DEFAULT, Budget
 from glaim_stream.core.readings import InputRecord, Readings, concatenated, no_readings
+from glaim_stream.core.registry import FORMATS
 from glaim_stream.core.rejects import DeadLetterCause, MoreReadings, Reject, alike
 from glaim_stream.core.stamps import Stamps
 from glaim_stream.core.times import EARLIEST_MS, LATEST_MS
 from glaim_stream.core.vocabulary import Quality
-from glaim_stream.decode.arrow_records import is_arrow, measure, parse_arrow
 from glaim_stream.decode.arrow_streams import Claim
 from glaim_stream.decode.dead_letters import MAX_DETAIL_CHARS, REQUEUED_HEADER
+from glaim_stream.decode.format import Format
 from glaim_stream.decode.groups import NO_GROUP, GroupIndex
-from glaim_stream.decode.json_records import parse_json
 from glaim_stream.decode.parsed import Parsed, joined
 from glaim_stream.decode.time_units import TimeUnit, found_units
 from glaim_stream.decode.unreadable import UnreadableRecord
 
-_JSON_WEIGHT = 4  # a JSON value takes several times its bytes once decoded: four in the common case
+_WEIGHT = 4  # a value takes several times its bytes once decoded: four in the common case of JSON
+_UNREADABLE = -1  # in place of a format
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,11 @@ class Decoder:
     """A decoder of batches of records for one catalogue."""
 
     def __init__(self, index: GroupIndex, budget: Budget = DEFAULT) -> None:
+        """Find the registered formats."""
         self._index, self._budget = index, budget
+        self._added = len(FORMATS.added)  # they are asked about records without headers too
+        names = [*FORMATS.added, *(name for name in FORMATS.names if name not in FORMATS.added)]
+        self._formats: list[Format] = [FORMATS.find(name) for name in names]
         self._max_ahead_ms = np.array([index.catalogue.max_ahead_ms(model) for model in index.catalogue.models])
 
     def decode(
@@ -89,36 +94,41 @@ class Decoder:
         early: list[Reject] = []
         headed = [place for place, record in enumerate(records) if record.headers]
         unreadable = _reject_unreadable(records, headed, early)
-        arrow = [place for place in headed if is_arrow(records[place]) and place not in unreadable]
-        claims = measure(records, arrow, self._budget, early)
-        is_json = np.ones(len(records), np.bool_)
-        is_json[[*arrow, *unreadable]] = False
+        of_format = np.full(len(records), len(self._formats) - 1, np.int8)
+        of_format[list(unreadable)] = _UNREADABLE
+        for place in range(len(records)) if self._added else headed:
+            if place not in unreadable:
+                of_format[place] = next(i for i, each in enumerate(self._formats) if each.detect(records[place]))
         sizes = [len(record.value or b"") for record in records]
+        claims: dict[int, Claim] = {}
+        for number, form in enumerate(self._formats):
+            if form.measure is not None:
+                places = np.flatnonzero(of_format == number).tolist()
+                claims |= form.measure(records, places, self._budget, early)
+                of_format[[place for place in places if place not in claims]] = _UNREADABLE
         most = self._budget.record_json_bytes
         for place in [place for place, size in enumerate(sizes) if size > most] if max(sizes) > most else ():
-            if is_json[place]:
-                detail = f"expected at most {most} bytes of JSON in one record, found {sizes[place]}"
+            if place not in claims and of_format[place] != _UNREADABLE:
+                name = self._formats[of_format[place]].name.upper()
+                detail = f"expected at most {most} bytes of {name} in one record, found {sizes[place]}"
                 early.append(Reject(records[place].offset, DeadLetterCause.TOO_LARGE, detail))
-                is_json[place] = False
+                of_format[place] = _UNREADABLE
         early.sort(key=lambda reject: reject.offset)
         batch = _batch(records, headed, now_ms, stamps)
         for start, end in self._parts(sizes, claims):
-            json = (start + np.flatnonzero(is_json[start:end])).tolist()
-            binary = [place for place in claims if start <= place < end] if claims else []
             rejects = [reject for reject in early if reject.offset <= records[end - 1].offset]
             early = early[len(rejects) :] if len(rejects) < len(early) else []
-            readings = self._decode(batch, json, binary, rejects)
-            yield Decoded(readings, rejects, end)
+            yield Decoded(self._decode(batch, start, of_format[start:end], rejects), rejects, end)
 
     def _parts(self, sizes: Sequence[int], claims: Mapping[int, Claim]) -> Iterator[tuple[int, int]]:
         """Yield (start, end) of runs of records that fit the budget of a batch together, or that are one record."""
         budget = self._budget
-        if not claims and sum(sizes) * _JSON_WEIGHT <= budget.batch_bytes:
+        if not claims and sum(sizes) * _WEIGHT <= budget.batch_bytes:
             yield 0, len(sizes)
             return
         start = size_bytes = readings = 0
         for place, size in enumerate(sizes):
-            claim = claims.get(place) or Claim(size * _JSON_WEIGHT, 0)
+            claim = claims.get(place) or Claim(size * _WEIGHT, 0)
             size_bytes += claim.size_bytes
             readings += claim.readings
             if place > start and (size_bytes > budget.batch_bytes or readings > budget.batch_readings):
@@ -126,12 +136,13 @@ class Decoder:
                 start, size_bytes, readings = place, claim.size_bytes, claim.readings
         yield start, len(sizes)
 
-    def _decode(self, batch: _Batch, json: Sequence[int], arrow: Sequence[int], rejects: list[Reject]) -> Readings:
-        """Decode the records at these places of a batch."""
-        records = batch.records
-        parts = parse_arrow(records, arrow, self._index, rejects) if arrow else []
-        if json:
-            parts += parse_json(records, json, self._index, rejects, self._budget.record_readings)
+    def _decode(self, batch: _Batch, start: int, of_format: NDArray[np.int8], rejects: list[Reject]) -> Readings:
+        """Decode the records from `start` on, each of which has the index of its format."""
+        parts: list[Parsed] = []
+        for number, form in enumerate(self._formats):
+            places = (start + np.flatnonzero(of_format == number)).tolist()
+            if places:
+                parts += form.parse(batch.records, places, self._index, rejects, self._budget)
         return self._usable(joined(parts), batch, rejects) if parts else no_readings()
 
     def _usable(self, parsed: Parsed, batch: _Batch, rejects: list[Reject]) -> Readings:

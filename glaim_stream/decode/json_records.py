@@ -10,11 +10,12 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from glaim_stream.core.budget import DEFAULT
+from glaim_stream.core.budget import DEFAULT, Budget
 from glaim_stream.core.readings import InputRecord
 from glaim_stream.core.rejects import DeadLetterCause, Reject
 from glaim_stream.decode.dead_letters import key_text
 from glaim_stream.decode.exact import with_inexact
+from glaim_stream.decode.format import Format
 from glaim_stream.decode.groups import GroupIndex
 from glaim_stream.decode.parsed import Parsed, Said, Stated, Time, positions, qualities, times_ms
 
@@ -83,7 +84,7 @@ def parse_json(
     places: Sequence[int],
     index: GroupIndex,
     rejects: list[Reject],
-    most_readings: int = DEFAULT.record_readings,
+    budget: Budget = DEFAULT,
 ) -> list[Parsed]:
     """Parse the records at the given places of a batch and add the unreadable ones to the rejects.
 
@@ -92,11 +93,12 @@ def parse_json(
         places: places of JSON records within the budget of bytes.
         index: codes of groups and sensors.
         rejects: list to which rejects are added.
-        most_readings: greatest number of readings in one record.
+        budget: limits the number of readings in one record.
 
     Returns:
         The readings in at most one part per shape.
     """
+    most_readings = budget.record_readings
     chosen = records if len(places) == len(records) else [records[place] for place in places]
     lines = _lines(chosen)
     if lines is not None:  # most producers send polls in one shape; a wrong guess costs the decoding of one record
@@ -121,6 +123,9 @@ def parse_json(
             ]
             parts.append(parse(of_shape, groups, [places[number] for number in numbers], index))
     return with_inexact(parts, records)
+
+
+JSON = Format("json", lambda record: True, parse_json)  # of every record that no other format detects
 
 
 def _lines(records: Sequence[InputRecord]) -> bytes | None:

@@ -1,16 +1,17 @@
 """Windows to values: the imputer protocol and its implementations."""
 
+from glaim_stream.imputers.blended_rung import BlendedRung, no_values
 from glaim_stream.imputers.breaker import State
 from glaim_stream.imputers.closed_form import ClosedFormImputer, WatchedForm, version_of
 from glaim_stream.imputers.first_answer import empty_windows, first_answers, typical_windows
-from glaim_stream.imputers.form_expert import FormExpert
 from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.protocol import Imputed, Imputer, Rung, Windows
+from glaim_stream.imputers.protocol import ExpertRung, Imputed, Imputer, Rung, Windows
 from glaim_stream.imputers.simple import Interpolation, LastValue, interpolated
 
 __all__ = [
+    "BlendedRung",
     "ClosedFormImputer",
-    "FormExpert",
+    "ExpertRung",
     "Imputed",
     "Imputer",
     "Interpolation",
@@ -23,6 +24,7 @@ __all__ = [
     "empty_windows",
     "first_answers",
     "interpolated",
+    "no_values",
     "typical_windows",
     "version_of",
 ]

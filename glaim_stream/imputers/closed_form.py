@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,8 +16,9 @@ import numpy as np
 
 from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import Model
-from glaim_stream.core.contract import FORM_FILE
+from glaim_stream.core.contract import FORM_FILE, Contract
 from glaim_stream.core.errors import ImputerAbsent, ImputerError, ModelError
+from glaim_stream.core.settings import Settings
 from glaim_stream.core.trust import Trust
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.form import ClosedForm, Kind, are, artefact, packing
@@ -164,6 +165,11 @@ class ClosedFormImputer:
 
     async def close(self) -> None:
         """Nothing to release."""
+
+
+def create(settings: Settings, contracts: Mapping[str, Contract], models: Sequence[Model]) -> ClosedFormImputer:
+    """Make the imputer that is registered as `gaussian`; contracts are not used."""
+    return ClosedFormImputer(settings.model_repository, models, trust=settings.trust)
 
 
 def version_of(form: ClosedForm) -> str:

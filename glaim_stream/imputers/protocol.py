@@ -187,6 +187,15 @@ class Rung(Protocol):
         ...
 
 
+class ExpertRung(Rung, Protocol):
+    """A registered expert of the blend, of whose answer only `values` are used; NaN where it has none.
+
+    number: 3 or more and never changed: it gives the order in which the experts' values are added up.
+    """
+
+    number: int
+
+
 def requested_values(
     model: str,
     answer: Any,

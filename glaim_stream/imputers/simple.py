@@ -15,6 +15,9 @@ class Interpolation:
 
     name = "interpolation"
 
+    def __init__(self, *_: object) -> None:
+        """Settings, contracts and models, which a registered imputer gets, are not used."""
+
     async def impute(self, windows: Windows) -> Imputed:
         """See Rung."""
         line, how = interpolated(windows.values, windows.observed, windows.directions, newest=windows.steps)
@@ -28,6 +31,9 @@ class LastValue:
     """The last observation carried forward."""
 
     name = "last_value"
+
+    def __init__(self, *_: object) -> None:
+        """See Interpolation."""
 
     async def impute(self, windows: Windows) -> Imputed:
         """See Rung."""

@@ -2,7 +2,7 @@
 
 from glaim_stream.output.announcements import DOCUMENT_TYPE, Announcement, announce
 from glaim_stream.output.health_events import announce_health
-from glaim_stream.output.messages import Message, Origin, Output, Publisher
+from glaim_stream.output.messages import Message, Origin, Output, Publisher, Sink
 from glaim_stream.output.records import (
     CONTENT_TYPE,
     METHODS,
@@ -47,6 +47,7 @@ __all__ = [
     "Rows",
     "SensorTable",
     "SensorTables",
+    "Sink",
     "announce",
     "announce_health",
     "bands",

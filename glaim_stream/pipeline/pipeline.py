@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.blend import Expert
 from glaim_stream.core import metrics
 from glaim_stream.core.budget import DEFAULT, Budget
 from glaim_stream.core.catalogue import Catalogue
@@ -20,7 +21,7 @@ from glaim_stream.core.readings import InputRecord
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.decode import Decoder, GroupIndex
 from glaim_stream.health import LiveHabits
-from glaim_stream.imputers import FormExpert, Imputer
+from glaim_stream.imputers import BlendedRung, Imputer
 from glaim_stream.output import Announcement, Message, Rows, SensorTables, announce, announce_health, encode
 from glaim_stream.output.quality import PartitionQuality
 from glaim_stream.pipeline.held_codes import HeldCodes
@@ -54,7 +55,8 @@ class Pipeline:
         contracts: Mapping[str, Contract],
         imputer: Imputer,
         *,
-        form_expert: FormExpert | None = None,
+        form_expert: BlendedRung | None = None,
+        experts: Mapping[str, Sequence[BlendedRung]] | None = None,
         max_message_bytes: int = 1_000_000,
         score_share: float = 0.0,
         score_least: int | None = None,
@@ -77,6 +79,7 @@ class Pipeline:
             imputer: fills the windows.
             form_expert: fills the windows by the closed forms at the same time, as another expert of the blend; not
                 used where `score_share` is 0.
+            experts: registered experts by model, in the order of their numbers; not used where `score_share` is 0.
             max_message_bytes: largest size of an output message.
             score_share: share of the groups that are probed at each step, so that model and baseline can be blended
                 by their recent errors; 0 switches off both probing and blending.
@@ -107,6 +110,7 @@ class Pipeline:
         self.networks = [model.name for model in catalogue.models] if networks is None else networks
         self.scored = score_share > 0
         self.form_expert = form_expert if self.scored else None
+        self.experts = (experts or {}) if self.scored else {}
         self._max_message_bytes = max_message_bytes
         self._score_share, self._score_least = score_share, score_least or FEWEST_WINDOWS
         self._upgrades, self._clock_kept, self._plausibility = upgrades, clock_kept, plausibility
@@ -119,13 +123,25 @@ class Pipeline:
         self.codes = HeldCodes(self.index)
         self._versions = [""]
         self.tables = SensorTables(catalogue, contracts)
-        self._querying = Querying(catalogue, self.tables, imputer, self.form_expert)
+        self._querying = Querying(catalogue, self.tables, imputer, self.form_expert, self.experts)
         compared = None
         if shadow is not None and self.scored:
             compared = Shadow(catalogue, self.tables, shadow, most=shadow_windows)
         self._settling = Settling(
-            catalogue, self.tables, self._versions, self.scored, adaptive_intervals, upgrades, self.networks, compared
+            catalogue,
+            self.tables,
+            self._versions,
+            self.scored,
+            adaptive_intervals,
+            upgrades,
+            self.networks,
+            compared,
+            self.expert_names,
         )
+
+    def expert_names(self, model: str) -> list[str]:
+        """The experts of a model in the order of its weights; a model without a closed form may have only two."""
+        return [each.name.lower() for each in Expert] + [each.name for each in self.experts.get(model, ())]
 
     def windows(self) -> PartitionWindows:
         """Create empty windows for one partition."""

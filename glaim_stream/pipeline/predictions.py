@@ -48,6 +48,7 @@ def predict_holes(
     step_ms: int,
     form: Imputed | None = None,
     kinds: Sequence[Kind] | None = None,
+    added: Sequence[Imputed] = (),
     *,
     every: bool = False,
 ) -> HolePredictions:
@@ -59,6 +60,7 @@ def predict_holes(
         step_ms: length of the model's steps.
         form: the closed form's answer; None: the model has none, and so one expert less.
         kinds: kinds of the sensors; None: all are numbers.
+        added: answers of the registered experts.
         every: include the holes that only a baseline filled, because their intervals need recent errors too.
     """
     nothing = HolePredictions(Predictions.none(), *[np.empty(0, np.int64)] * 3)
@@ -67,6 +69,9 @@ def predict_holes(
     holes, filled = holes_of(closed, imputed)
     if form is not None:
         filled = filled | holes_of(closed, form, Method.GAUSSIAN)[1]
+    place = (closed.window[holes], closed.sensor[holes], imputed.values.shape[2] - 1 - closed.lag[holes])
+    for each in added:
+        filled = filled | np.isfinite(each.values[place])
     if every:
         for method in (Method.INTERPOLATION, Method.LAST_VALUE):
             filled = filled | holes_of(closed, imputed, method)[1]
@@ -86,6 +91,7 @@ def predict_holes(
             _baseline(closed.window_values, closed.window_observed, window, sensor, lag, kinds),
             None if form is None else _by(Method.GAUSSIAN, form, window, sensor, at),
             unmixable,
+            [each.values[window, sensor, at] for each in added],
         ),
         unmixable,
         _direction(kinds, sensor),
@@ -100,6 +106,7 @@ def predict_probes(
     form: Imputed | None = None,
     limits: Limits | None = None,
     kinds: Sequence[Kind] | None = None,
+    added: Sequence[Imputed] = (),
 ) -> Predictions:
     """Return the answers for probes of the imputer, the baseline and, where the model has one, the closed form.
 
@@ -111,8 +118,8 @@ def predict_probes(
     # Errors of such a size would drown all others in the sums that weights and metrics are made of.
     drowning = np.maximum(np.abs(baseline), np.abs(probes.truth)) > _MOST_SCORED
 
-    def scored(method: Method, answer: Imputed) -> Doubles:
-        values = np.where(drowning, np.nan, _by(method, answer, probes.window, probes.sensor, at))
+    def scored(values: Doubles) -> Doubles:
+        values = np.where(drowning, np.nan, values)
         if limits is not None:
             cell = (probes.window, probes.sensor)
             values = np.clip(values, limits.lowest[cell], limits.highest[cell])
@@ -125,10 +132,11 @@ def predict_probes(
         age_class(probes.gap_age),
         places(probes.observed, probes.window, probes.sensor, probes.lag),
         _values(
-            scored(Method.MODEL, imputed),
+            scored(_by(Method.MODEL, imputed, probes.window, probes.sensor, at)),
             publishable(baseline, probes.sensor, table),
-            None if form is None else scored(Method.GAUSSIAN, form),
+            None if form is None else scored(_by(Method.GAUSSIAN, form, probes.window, probes.sensor, at)),
             unmixable,
+            [scored(each.values[probes.window, probes.sensor, at]) for each in added],
         ),
         unmixable,
         _direction(kinds, probes.sensor),
@@ -153,6 +161,7 @@ def blended(imputed: Imputed, holes: HolePredictions, weights: Doubles, form: Im
         cells.place % 2 == Place.INTERIOR, np.int8(Method.INTERPOLATION), np.int8(Method.LAST_VALUE)
     )
     methods[:, Expert.GAUSSIAN :] = Method.GAUSSIAN
+    methods[:, len(Expert) :] = Method.BLEND  # rows have no method of a registered expert
     used = _used(cells, weights)
     # The baseline, or the closed form, where no expert has a value.
     last = weights.shape[1] - 1 - used[:, ::-1].argmax(axis=1)
@@ -199,12 +208,16 @@ def _used(cells: Predictions, weights: Doubles) -> NDArray[np.bool_]:
     return used
 
 
-def _values(model: Doubles, baseline: Doubles, gaussian: Doubles | None, unmixable: Bools | None) -> Doubles:
-    """The values of the experts in the order of `Expert`, [n, experts]; for unmixable cells only the closed form's."""
-    columns = [model, baseline] if gaussian is None else [model, baseline, gaussian]
+def _values(
+    model: Doubles, baseline: Doubles, gaussian: Doubles | None, unmixable: Bools | None, added: Sequence[Doubles]
+) -> Doubles:
+    """The values of the experts by their numbers, [n, experts]; for unmixable cells only the closed form's."""
+    if added and gaussian is None:
+        gaussian = np.full(len(model), np.nan)  # keeps the column of each expert
+    columns = [model, baseline, *([] if gaussian is None else [gaussian]), *added]
     values: Doubles = np.stack(columns, axis=1).astype(np.float64)
     if unmixable is not None:
-        values[unmixable, : Expert.GAUSSIAN] = np.nan
+        values[unmixable, : Expert.GAUSSIAN] = values[unmixable, len(Expert) :] = np.nan
     return values
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ import numpy as np
 from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.form import Kind, Limits, with_directions
-from glaim_stream.imputers import FormExpert, Imputed, Imputer, Windows
+from glaim_stream.imputers import BlendedRung, Imputed, Imputer, Windows, no_values
 from glaim_stream.output import SensorTables
 from glaim_stream.windows import Closed, Probes, concatenate, joined
 
@@ -35,6 +35,8 @@ class Answer:
     probe_limits: Limits | None = None  # limits of the windows of probes
     kinds: Sequence[Kind] | None = None  # sensors' kinds by closed form and catalogue; None: all are numbers
     by_clock: bool = False  # the wall clock has closed these steps, so event time has not come to them
+    added: Sequence[Imputed] = ()  # answers of the registered experts for the holes, in the order of their numbers
+    probe_added: Sequence[Imputed] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,8 @@ class Querying:
     catalogue: Catalogue
     tables: SensorTables
     imputer: Imputer
-    form_expert: FormExpert | None
+    form_expert: BlendedRung | None
+    experts: Mapping[str, Sequence[BlendedRung]]  # registered ones by model, in the order of their numbers
 
     async def query(
         self,
@@ -87,7 +90,7 @@ class Querying:
         windows = Windows(
             model.name, values, observed, model.revise_after + 1, table.resolution, end_ms, lags, table.directions
         )
-        imputed, form = await self._ask(windows)
+        imputed, form, added = await self._ask(windows)
         ranges = [each.trained_range for each in (imputed, form) if each is not None]
         by_form = next((each for each in (form, imputed) if each is not None and each.kinds is not None), None)
         kinds = with_directions(None if by_form is None else by_form.kinds, table.directions)
@@ -96,6 +99,7 @@ class Querying:
         cut = hole_count, len(windows)
         hole_imputed, probe_imputed = _split(imputed, *cut)
         hole_form, probe_form = _split(form, *cut)
+        split_added = [_split(each, *cut) for each in added]
         hole_limits, probe_limits = _split(limits, *cut)
         return Answer(
             model_index,
@@ -110,13 +114,17 @@ class Querying:
             probe_limits,
             kinds,
             by_clock,
+            [each for each, _ in split_added if each is not None],
+            [each for _, each in split_added if each is not None],
         )
 
-    async def _ask(self, windows: Windows) -> tuple[Imputed, Imputed | None]:
-        """Ask the imputer and the closed form at the same time."""
-        if self.form_expert is None:
-            return await self.imputer.impute(windows), None
-        return await asyncio.gather(self.imputer.impute(windows), self.form_expert.answer(windows))
+    async def _ask(self, windows: Windows) -> tuple[Imputed, Imputed | None, Sequence[Imputed]]:
+        """Ask the imputer, the closed form and the registered experts at the same time."""
+        beside = [*([self.form_expert] if self.form_expert else []), *self.experts.get(windows.model, ())]
+        answers = asyncio.gather(*(each.answer(windows) for each in beside))
+        imputed, found = await asyncio.gather(self.imputer.impute(windows), answers)
+        form = found.pop(0) if self.form_expert else None
+        return imputed, form, [each or no_values(windows) for each in found]
 
 
 def _split(of_windows: T | None, holes: int, count: int) -> tuple[T | None, T | None]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.blend import Expert
 from glaim_stream.core import metrics
 from glaim_stream.core.vocabulary import GAP_AGE_NAMES, GAP_AGES, Method, Status
 from glaim_stream.output import Rows
@@ -37,20 +38,25 @@ def count_rows(rows: Rows) -> None:
 
 
 def count_weights(
-    model: str, holes: HolePredictions, weights: NDArray[np.float64], published: NDArray[np.bool_]
+    model: str,
+    experts: Sequence[str],
+    holes: HolePredictions,
+    weights: NDArray[np.float64],
+    published: NDArray[np.bool_],
 ) -> None:
     """Add the experts' weights in filled values to the counters.
 
     Args:
         model: name of the model.
+        experts: names of its experts.
         holes: the filled cells.
         weights: weights of the experts in each cell, [holes, experts].
         published: whether each row of the closed steps is published with a value, [rows].
     """
     chosen = published[holes.row]
     place = holes.cells.place[chosen]
-    for expert, of_expert in zip(Expert, weights[chosen].T, strict=False):  # a model without a form has two
+    for expert, of_expert in zip(experts, weights[chosen].T, strict=False):  # a model without a form has two
         sums = np.bincount(place, of_expert, minlength=len(Place)).tolist()
         for position, total in zip(Place, sums, strict=True):
             if total:
-                metrics.expert_weight.labels(model, expert.name.lower(), position.name.lower()).inc(total)
+                metrics.expert_weight.labels(model, expert, position.name.lower()).inc(total)

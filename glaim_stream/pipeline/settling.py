@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
@@ -44,6 +44,7 @@ class Settling:
     upgrades: whether finals of a lower rung are remembered, to be filled again.
     networks: names of the models that a network serves.
     shadow: scores another version of the network; None: no version is compared.
+    expert_names: names of a model's experts in the order of their weights.
     """
 
     catalogue: Catalogue
@@ -53,7 +54,8 @@ class Settling:
     adaptive: bool
     upgrades: bool
     networks: Collection[str]
-    shadow: Shadow | None = None
+    shadow: Shadow | None
+    expert_names: Callable[[str], list[str]]
 
     def settle(self, scores: PartitionScores, answer: Answer, *, again: bool) -> tuple[int, Rows] | None:
         """Turn one answer into the model's index and its rows; None: it causes no row."""
@@ -77,11 +79,21 @@ class Settling:
         imputed, probes, probe_imputed = answer.imputed, answer.probes, answer.probe_imputed
         half, holes, hole_weight = None, None, None
         if self.scored:
-            holes = predict_holes(answer.closed, imputed, model.step_ms, answer.form, answer.kinds, every=self.adaptive)
+            holes = predict_holes(
+                answer.closed, imputed, model.step_ms, answer.form, answer.kinds, answer.added, every=self.adaptive
+            )
             questions, truth = Predictions.none(), np.empty(0)
             if probes is not None and probe_imputed is not None:
                 questions, truth = (
-                    predict_probes(probes, probe_imputed, table, answer.probe_form, answer.probe_limits, answer.kinds),
+                    predict_probes(
+                        probes,
+                        probe_imputed,
+                        table,
+                        answer.probe_form,
+                        answer.probe_limits,
+                        answer.kinds,
+                        answer.probe_added,
+                    ),
                     probes.truth,
                 )
             of_model = scores.models[answer.model_index]
@@ -101,7 +113,7 @@ class Settling:
             return None
         rows = repair(answer.closed, imputed, table, self.versions, table_of, answer.limits, half, answer.kinds)
         if holes is not None and hole_weight is not None and not again:
-            count_weights(model.name, holes, hole_weight, rows.method != Method.NONE)
+            count_weights(model.name, self.expert_names(model.name), holes, hole_weight, rows.method != Method.NONE)
         if scores.quality is not None:
             scores.quality.models[answer.model_index].add_rows(rows, answer.kinds)
         return answer.model_index, rows
@@ -141,7 +153,8 @@ class Settling:
         better = holes_of(answer.closed, answer.imputed)[1] & (rows.method != Method.NONE)  # null replaces no value
         metrics.upgraded_rows.inc(int(better.sum()))
         if weighted is not None:
-            count_weights(self.catalogue.models[answer.model_index].name, *weighted, better)
+            name = self.catalogue.models[answer.model_index].name
+            count_weights(name, self.expert_names(name), *weighted, better)
         if not better.any():
             return None
         rows = rows.where(better)
@@ -160,7 +173,7 @@ class Settling:
         rows, weighted = self._by_latest(scores, answer)
         if weighted is not None:
             model = self.catalogue.models[answer.model_index]
-            count_weights(model.name, *weighted, rows.method != Method.NONE)
+            count_weights(model.name, self.expert_names(model.name), *weighted, rows.method != Method.NONE)
         if scores.quality is not None:
             scores.quality.models[answer.model_index].add_rows(rows, answer.kinds)
         return answer.model_index, rows
@@ -175,7 +188,9 @@ class Settling:
         half, weighted = None, None
         if self.scored and imputed is not None:
             model, of_model = self.catalogue.models[answer.model_index], scores.models[answer.model_index]
-            holes = predict_holes(closed, imputed, model.step_ms, answer.form, answer.kinds, every=self.adaptive)
+            holes = predict_holes(
+                closed, imputed, model.step_ms, answer.form, answer.kinds, answer.added, every=self.adaptive
+            )
             weights = of_model.latest(holes.cells)
             weighted = holes, weights
             imputed = blended(imputed, holes, weights, answer.form)

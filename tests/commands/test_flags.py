@@ -10,14 +10,13 @@ from typer.testing import CliRunner
 
 from glaim_stream.commands.flags import SettingsCommand, SettingsFlags, expand_flags
 from glaim_stream.commands.options import Pairs, Text
-from glaim_stream.core.choices import Imputer
 from glaim_stream.core.errors import SettingsError
 
 
 @dataclass(frozen=True)
 class Pair(SettingsFlags):
     kafka: Annotated[str | None, typer.Option(help="Broker.")] = None
-    imputer: Annotated[Imputer | None, typer.Option("--by", help="Imputer.")] = None
+    imputer: Annotated[str | None, typer.Option("--by", help="Imputer.")] = None
 
 
 @dataclass(frozen=True)

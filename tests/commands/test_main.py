@@ -89,8 +89,8 @@ def test_help_imports_nothing_heavy() -> None:
     ("arguments", "expected"),
     [
         (["produce"], "expected a file or --plant, found neither"),
-        (["replay", "x.csv"], "expected --out FILE or --output-topic TOPIC, found neither"),
-        (["replay", "x.csv", "--out", "x.arrow", "--output-topic", "x"], "found both"),
+        (["replay", "x.csv"], "expected one of --out FILE, --output-topic TOPIC and --sink NAME=WHERE, found none"),
+        (["replay", "x.csv", "--out", "x.arrow", "--output-topic", "x"], "found 2"),
         (["replay", "x.csv", "--output-topic", "sensor-readings"], "expected another topic than the input"),
         (["replay", "x.csv", "--out", "x.arrow", "--from-offset", "3"], "offsets and --partition are for the topic"),
         (["replay", "x.jsonl", "--out", "x.arrow", "--until", "2026-01-01"], "raw messages are replayed whole"),

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from glaim_stream.imputers import FormExpert, Imputed, Imputer, Interpolation, Ladder, Windows
+from glaim_stream.imputers import BlendedRung, Imputed, Imputer, Interpolation, Ladder, Windows
 from glaim_stream.output import Method, Rows
 from glaim_stream.pipeline.pipeline import Pipeline
 from tests.support import Neighbours, Record, catalogue, contract, json_record
@@ -78,7 +78,7 @@ def pipeline_of(
     networks: Collection[str] | None = None,
 ) -> Pipeline:
     contracts = {"m": contract(4, window=12, residual_quantiles=QUANTILES)}
-    expert = None if form is None else FormExpert(form)
+    expert = None if form is None else BlendedRung(form)
     return Pipeline(RULES, contracts, imputer, form_expert=expert, score_share=share, upgrades=True, networks=networks)
 
 

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from glaim_stream.blend import Scores
-from glaim_stream.imputers import FormExpert, Imputed, Imputer, Windows
+from glaim_stream.imputers import BlendedRung, Imputed, Imputer, Windows
 from glaim_stream.output import Method, Rows
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.windows import HORIZON, PartitionWindows, Probes, newest_steps
@@ -23,7 +23,7 @@ def pipeline_of(
     imputer: Imputer, form: Form | None, *, adaptive: bool = True, quantiles: dict[str, Any] | None = QUANTILES
 ) -> Pipeline:
     contracts = {"m": contract(4, window=12, residual_quantiles=quantiles)}
-    expert = None if form is None else FormExpert(form)
+    expert = None if form is None else BlendedRung(form)
     return Pipeline(
         RULES, contracts, imputer, form_expert=expert, score_share=0.5, upgrades=True, adaptive_intervals=adaptive
     )

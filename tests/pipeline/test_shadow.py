@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY
 
 from glaim_stream.core import metrics
 from glaim_stream.core.errors import ImputerUnavailable
-from glaim_stream.imputers import FormExpert, Imputed, Windows
+from glaim_stream.imputers import BlendedRung, Imputed, Windows
 from glaim_stream.output import Rows
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.windows import Probes
@@ -29,7 +29,7 @@ def _nothing_counted() -> None:
 def pipeline_of(other: Other | None, *, imputer: object = None, form: Form | None = None, most: int = 64) -> Pipeline:
     return Pipeline(
         RULES, {"m": contract(4, window=12)}, imputer or Versioned("2", 5.0),  # type: ignore[arg-type]
-        form_expert=None if form is None else FormExpert(form), score_share=1.0, upgrades=True,
+        form_expert=None if form is None else BlendedRung(form), score_share=1.0, upgrades=True,
         adaptive_intervals=True, shadow=other, shadow_windows=most,
     )  # fmt: skip
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from glaim_stream.imputers import FormExpert, Imputed, Windows
+from glaim_stream.imputers import BlendedRung, Imputed, Windows
 from glaim_stream.output import Rows
 from glaim_stream.pipeline.pipeline import Pipeline
 from tests.pipeline.form_streams import NOW_MS, QUANTILES, Form, Offset, rows_of
@@ -44,7 +44,7 @@ def pipeline(*, least: float, offset: float, form: Form | None = None, keep_sign
     trained = contract(4, window=12, residual_quantiles=QUANTILES)
     ranges = [each.model_copy(update={"minimum": least, "maximum": 9.0}) for each in trained.sensors]
     contracts = {"m": trained.model_copy(update={"sensors": ranges})}
-    expert = None if form is None else FormExpert(form)
+    expert = None if form is None else BlendedRung(form)
     return Pipeline(rules, contracts, Offset(offset), form_expert=expert, score_share=1.0)
 
 

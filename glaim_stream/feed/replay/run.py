@@ -1,33 +1,34 @@
-"""Runs a replay: reads a file or ranges of a topic, writes rows to a file or a topic, and reports."""
+"""Runs a replay: reads a file or ranges of a topic, writes rows to an output, and reports."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from glaim_stream.build import ServedRung, closed_forms_of, create_pipeline
 from glaim_stream.core.budget import BATCHES_IN_FLIGHT
-from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.registry import OUTPUTS
 from glaim_stream.core.settings import Settings
 from glaim_stream.feed.replay.files import Dealer, Messages
 from glaim_stream.feed.replay.partition import Counts, PartitionReplay
-from glaim_stream.feed.replay.sinks import FileSink, OutageFile, Recorded, RejectFile, topic_sink
-from glaim_stream.kafka import Range, ensure_topic, poll_records, read_range, reader
-from glaim_stream.output import Publisher, RowFile
+from glaim_stream.feed.replay.sinks import OutageFile, Recorded, RejectFile, opened_sink
+from glaim_stream.kafka import Range, poll_records, read_range, reader
+from glaim_stream.output import Sink
 
 Progress = Callable[[int, int], object]  # records so far, all records
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The files of the output; without a file for them, rows go to the output topic."""
+    """The registered output of the rows and its place, and the files of rejects and outages."""
 
-    file: Path | None = None
-    newest_only: bool = False
+    output: str  # file, topic, or a name that another distribution registers
+    where: str
+    newest_only: bool = False  # of a file alone
     rejects: Path | None = None
     outages: Path | None = None
 
@@ -65,7 +66,7 @@ async def replay_messages(
     Raises:
         GlaimError: the settings, the catalogue, a contract, a model or a server cannot be used.
     """
-    async with _running(settings, target, partitions) as (open_partition, report):
+    async with _running(settings, target, dict.fromkeys(range(partitions), 0)) as (open_partition, report):
         dealer = Dealer(partitions, time.time_ns() // 1_000_000)
         replays: dict[int, PartitionReplay] = {}
         for partition, records, taken in dealer.deal(messages, poll_records(settings.kafka_extra)):
@@ -100,8 +101,8 @@ async def replay_ranges(
     """
     total = sum(len(warm) + len(part) for warm, part in ranges)
     done = 0
-    numbers = max((part.partition for _, part in ranges), default=0) + 1
-    async with _running(settings, target, numbers) as (open_partition, report), reader(settings) as consumer:
+    begins = {part.partition: part.begin for _, part in ranges}
+    async with _running(settings, target, begins) as (open_partition, report), reader(settings) as consumer:
         for warm, part in ranges:
             each = open_partition(part.partition)
             for some, publish in ((warm, False), (part, True)):
@@ -115,9 +116,9 @@ async def replay_ranges(
 
 @asynccontextmanager
 async def _running(
-    settings: Settings, target: Target, partitions: int
+    settings: Settings, target: Target, offsets: Mapping[int, int]
 ) -> AsyncIterator[tuple[Callable[[int], PartitionReplay], ReplayReport]]:
-    """Build a replay; yield a function that opens a partition by number, and the report."""
+    """Build a replay from these offsets on; yield a function that opens a partition by number, and the report."""
     start_s = time.monotonic()
     report = ReplayReport()
 
@@ -136,14 +137,9 @@ async def _running(
             forms.require_forms()  # a worker may still get forms; a replay would interpolate to its end
         rejects = stack.enter_context(RejectFile(target.rejects)) if target.rejects is not None else None
         outages = stack.enter_context(OutageFile(target.outages)) if target.outages is not None else None
-        sink: Publisher
-        if target.file is not None:
-            sink = FileSink(stack.enter_context(RowFile(target.file, newest_only=target.newest_only)))
-        else:
-            there = ensure_topic(settings, settings.output_topic, partitions)
-            if there < partitions:
-                raise SettingsError(f"{settings.output_topic} needs at least {partitions} partitions, found {there}")
-            sink = await stack.enter_async_context(topic_sink(settings))
+        options = {"newest_only": True} if target.newest_only else {}
+        sink: Sink = OUTPUTS.find(target.output)(target.where, settings, **options)
+        await stack.enter_async_context(opened_sink(sink, offsets))
         publisher = Recorded(sink, rejects, outages)
 
         def open_partition(number: int) -> PartitionReplay:

@@ -1,9 +1,9 @@
-"""Sinks of a replay: a file, or a topic with the worker's publisher."""
+"""Sinks of rows: a file, or a topic with the worker's publisher; and the files of a replay's rejects and outages."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,22 +12,91 @@ from typing import IO, Self
 
 from aiokafka import AIOKafkaProducer
 
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.settings import Settings
 from glaim_stream.decode import HEADER_PREFIX, DeadLetter
-from glaim_stream.kafka import LINGER_MS, Headers, KafkaPublisher, Send, producer_options, send_errors
-from glaim_stream.output import Announcement, Output, Publisher, RowFile, read_rows, without_dictionaries
+from glaim_stream.kafka import LINGER_MS, Headers, KafkaPublisher, Send, ensure_topic, producer_options, send_errors
+from glaim_stream.output import Announcement, Output, RowFile, Sink
 
 
 class FileSink:
-    """A publisher of rows to a file that appears complete at the end; see output.Publisher."""
+    """A file of rows, registered as `file`; see output.Sink."""
 
-    def __init__(self, file: RowFile) -> None:
-        self._file = file
+    guarantee = "whole or not at all: the file appears when all rows are written, in place of an older one"
 
-    async def publish(self, output: Output) -> None:
-        """Write only the rows of the output."""
-        for message in output.messages:
-            self._file.add(without_dictionaries(read_rows(message.value)))
+    def __init__(self, where: str, settings: Settings | None = None, *, newest_only: bool = False) -> None:
+        """Prepare the file; see RowFile."""
+        self._file = RowFile(Path(where), newest_only=newest_only)
+
+    async def open(self, offsets: Mapping[int, int]) -> Mapping[int, int]:
+        """See Sink."""
+        self._file.__enter__()
+        return offsets
+
+    async def write(self, outputs: Sequence[Output]) -> None:
+        """See Sink."""
+        for output in outputs:
+            for message in output.messages:
+                self._file.add(message.table())
+
+    async def close(self, *, complete: bool) -> None:
+        """See Sink."""
+        self._file.__exit__(None if complete else Exception, None, None)
+
+
+class TopicSink:
+    """A topic of rows in the worker's messages, registered as `topic`; see output.Sink."""
+
+    guarantee = "at least once: the broker has acknowledged the rows; a repeated run publishes them again"
+
+    def __init__(self, where: str, settings: Settings) -> None:
+        """Prepare a topic, which is created when it is absent."""
+        self._settings = settings.model_copy(update={"output_topic": where})
+
+    async def open(self, offsets: Mapping[int, int]) -> Mapping[int, int]:
+        """See Sink. The topic needs as many partitions as the input."""
+        topic, partitions = self._settings.output_topic, max(offsets, default=-1) + 1
+        there = ensure_topic(self._settings, topic, partitions)
+        if there < partitions:
+            raise SettingsError(f"{topic} needs at least {partitions} partitions, found {there}")
+        self._producer = AIOKafkaProducer(**({"linger_ms": LINGER_MS} | producer_options(self._settings)))
+        await self._producer.start()
+        self._publisher = KafkaPublisher(producer_send(self._producer), self._settings)
+        return offsets
+
+    async def write(self, outputs: Sequence[Output]) -> None:
+        """See Sink."""
+        for output in outputs:
+            await self._publisher.publish(output)
+
+    async def close(self, *, complete: bool) -> None:
+        """See Sink."""
+        await self._producer.stop()
+
+
+@asynccontextmanager
+async def opened_sink(sink: Sink, offsets: Mapping[int, int]) -> AsyncIterator[None]:
+    """Open a sink, and close it at the end; Ctrl-C leaves it complete.
+
+    Raises:
+        SettingsError: the sink cannot be used, or holds rows of later records than those at `offsets`.
+    """
+    stored = await sink.open(offsets)
+    complete = False
+    try:
+        for partition, begin in offsets.items():
+            if stored.get(partition, begin) > begin:
+                raise SettingsError(
+                    f"expected an output without rows of partition {partition} from offset {begin} on, found rows up "
+                    f"to {stored[partition]}: begin there, or name another output"
+                )
+        yield
+        complete = True
+    except (KeyboardInterrupt, GeneratorExit):
+        complete = True
+        raise
+    finally:
+        await sink.close(complete=complete)
 
 
 class _LinesFile:
@@ -92,7 +161,7 @@ class Recorded:
     happened. Events of sensor health are left out.
     """
 
-    def __init__(self, sink: Publisher, rejects: RejectFile | None, outages: OutageFile | None = None) -> None:
+    def __init__(self, sink: Sink, rejects: RejectFile | None, outages: OutageFile | None = None) -> None:
         self._sink, self._rejects, self._outages = sink, rejects, outages
 
     async def publish(self, output: Output) -> None:
@@ -101,7 +170,7 @@ class Recorded:
             self._rejects.add(output.letters)
         if self._outages is not None:
             self._outages.add(output.announcements)
-        await self._sink.publish(replace(output, letters=[], announcements=[], health=[]))
+        await self._sink.write([replace(output, letters=[], announcements=[], health=[])])
 
 
 def producer_send(producer: AIOKafkaProducer) -> Send:
@@ -119,10 +188,3 @@ def producer_send(producer: AIOKafkaProducer) -> Send:
         return acknowledgement()
 
     return send
-
-
-@asynccontextmanager
-async def topic_sink(settings: Settings) -> AsyncIterator[KafkaPublisher]:
-    """A publisher of rows to `settings.output_topic`, in the worker's messages."""
-    async with AIOKafkaProducer(**({"linger_ms": LINGER_MS} | producer_options(settings))) as producer:
-        yield KafkaPublisher(producer_send(producer), settings)

@@ -6,15 +6,17 @@ import asyncio
 import io
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from glaim_stream.core.catalogue import Model
 from glaim_stream.core.contract import WEIGHTS, Contract, read_contract, require_weights
 from glaim_stream.core.errors import ContractError, ImputerAbsent, ImputerError, ModelError
+from glaim_stream.core.settings import Settings
 from glaim_stream.core.trust import Trust
 from glaim_stream.imputers.centring import Centred
 from glaim_stream.imputers.protocol import Imputed, Windows, requested_values
@@ -159,3 +161,8 @@ class LocalImputer:
             contract = loaded.contract
             raise ImputerError(f"model {contract.name} version {contract.version} failed: {reason}") from error
         return values
+
+
+def create(settings: Settings, contracts: Mapping[str, Contract], models: Sequence[Model]) -> LocalImputer:
+    """Make the imputer that is registered as `local`; models are not used."""
+    return LocalImputer(settings.model_repository, contracts, fixed_batch=settings.fixed_batch, trust=settings.trust)

@@ -12,14 +12,16 @@ from tritonclient.grpc import InferInput, InferRequestedOutput
 from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
+from glaim_stream.core.catalogue import Model
 from glaim_stream.core.contract import IMPUTED, OBSERVED, VALUES, Contract
 from glaim_stream.core.errors import ContractError, ImputerAbsent, ImputerError, ImputerUnavailable, WrongAnswer
 from glaim_stream.core.retry import pauses_s
+from glaim_stream.core.settings import Settings
 from glaim_stream.core.tls import Identity
 from glaim_stream.imputers.centring import Centred
 from glaim_stream.imputers.first_answer import typical_windows
 from glaim_stream.imputers.protocol import Imputed, Windows, requested_values
-from glaim_stream.imputers.remote.access import TritonAccess
+from glaim_stream.imputers.remote.access import TritonAccess, triton_access
 from glaim_stream.imputers.version_choice import VersionChoice
 from glaim_stream.models import Contracts
 
@@ -362,4 +364,16 @@ def _require_batch(name: str, fixed_batch: int, config: Mapping[str, Any]) -> No
     raise ContractError(
         f"served model {name}: a fixed batch of {fixed_batch} windows needs max_batch_size {fixed_batch}, found "
         f"{largest}: the server may merge smaller calls and rejects larger ones; set triton_batch to {largest}"
+    )
+
+
+def create(settings: Settings, contracts: Mapping[str, Contract], models: Sequence[Model]) -> TritonImputer:
+    """Make the imputer that is registered as `triton`; models are not used."""
+    return TritonImputer(
+        settings.triton_address,
+        contracts,
+        deadline_s=settings.triton_deadline_s,
+        fixed_batch=settings.fixed_batch,
+        access=triton_access(settings),
+        shadow=settings.compares_versions,
     )

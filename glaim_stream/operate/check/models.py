@@ -7,9 +7,10 @@ import time
 from glaim_stream.core.catalogue import Catalogue, Model, read_catalogue
 from glaim_stream.core.contract import CONTRACT_FILE, FORM_FILE, Contract, read_contract
 from glaim_stream.core.errors import CatalogueError, ContractError, GlaimError
+from glaim_stream.core.registry import IMPUTERS
 from glaim_stream.core.settings import Settings
 from glaim_stream.imputers import Rung, WatchedForm, empty_windows, typical_windows, version_of
-from glaim_stream.imputers.remote import TritonImputer, triton_access
+from glaim_stream.imputers.remote import TritonImputer
 from glaim_stream.models import Contracts
 from glaim_stream.operate.check.findings import Finding, failed, ok, warning
 
@@ -62,7 +63,8 @@ async def _answer(settings: Settings, name: str, contract: Contract) -> Finding:
     expected = f"answers as the contract of version {contract.version} promises"
     contracts = Contracts({name: contract}, settings.model_repository)
     try:
-        rung = _rung(settings, contracts)
+        unscored = settings.model_copy(update={"score_share": 0.0})  # no other version is looked for
+        rung: Rung = IMPUTERS.find(settings.imputer)(unscored, contracts, ())
     except GlaimError as error:
         return failed(subject, expected=expected, found=str(error))
     try:
@@ -101,17 +103,3 @@ def _contract(settings: Settings, model: Model) -> Contract:
     contract = read_contract(settings.model_repository / model.name)
     model.require_contract(contract)
     return contract
-
-
-def _rung(settings: Settings, contracts: Contracts) -> Rung:
-    if settings.imputer == "triton":
-        return TritonImputer(
-            settings.triton_address,
-            contracts,
-            deadline_s=settings.triton_deadline_s,
-            fixed_batch=settings.fixed_batch,
-            access=triton_access(settings),
-        )
-    from glaim_stream.imputers.local import LocalImputer  # torch is an extra
-
-    return LocalImputer(settings.model_repository, dict(contracts), fixed_batch=settings.fixed_batch)

@@ -1,7 +1,7 @@
 """An internal error in a replay loses only the records that fail, as in a worker."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,23 @@ from glaim_stream.pipeline import Pipeline
 from glaim_stream.windows import PartitionWindows
 from tests.pipeline.test_faults import RULES, Failing, poisoned, rows_of, topic
 from tests.support import MemoryPublisher, Record, header
+
+
+class Written:
+    """A sink that keeps the outputs."""
+
+    guarantee = "none"
+
+    def __init__(self, seen: list[Output]) -> None:
+        self._seen = seen
+
+    async def open(self, offsets: Mapping[int, int]) -> Mapping[int, int]:
+        return offsets
+
+    async def write(self, outputs: Sequence[Output]) -> None:
+        self._seen.extend(outputs)
+
+    async def close(self, *, complete: bool) -> None: ...
 
 
 async def replayed(
@@ -95,14 +112,13 @@ async def test_a_fault_in_closing_the_end_loses_only_the_open_steps(
 
 
 async def test_outages_are_written_to_their_file_and_not_to_the_sink(tmp_path: Path) -> None:
-    sink = MemoryPublisher()
-    sink.gate.set()
+    seen: list[Output] = []
     event = Announcement(b"g0", b'{"group": "g0", "kind": "dark"}')
     with OutageFile(tmp_path / "outages.jsonl") as file:
-        await Recorded(sink, None, file).publish(Output(0, Origin(1, 2), announcements=[event, event]))
+        await Recorded(Written(seen), None, file).publish(Output(0, Origin(1, 2), announcements=[event, event]))
     lines = (tmp_path / "outages.jsonl").read_text().splitlines()
     assert [json.loads(line)["kind"] for line in lines] == ["dark", "dark"]
-    assert sink.announcements == []
+    assert [list(each.announcements) for each in seen] == [[]]
 
 
 async def test_a_replay_reports_the_groups_that_go_dark() -> None:
@@ -124,10 +140,6 @@ async def test_a_replay_publishes_no_event_of_sensor_health() -> None:
     """The live worker has reported them; a second report would be taken for news."""
     seen: list[Output] = []
 
-    class Sink:
-        async def publish(self, output: Output) -> None:
-            seen.append(output)
-
     event = Announcement(b"g1", b"{}")
-    await Recorded(Sink(), None, None).publish(Output(0, Origin(1, 2), announcements=[event], health=[event]))
+    await Recorded(Written(seen), None, None).publish(Output(0, Origin(1, 2), announcements=[event], health=[event]))
     assert [(list(each.announcements), list(each.health)) for each in seen] == [([], [])]

@@ -103,7 +103,7 @@ def test_a_replay_writes_all_rows_and_rejects_of_raw_messages(tmp_path: Path) ->
     ]
     messages += [(None, b"\xff", ()), (b"x", b'{"group": "x", "sensor": "a", "ts": 1, "value": 1}', ())]
     settings = Settings(catalogue=tmp_path / "groups.yaml", model_repository=tmp_path, imputer="interpolation")
-    target = Target(tmp_path / "rows.arrow", rejects=tmp_path / "rejects.jsonl")
+    target = Target("file", str(tmp_path / "rows.arrow"), rejects=tmp_path / "rejects.jsonl")
     progress: list[tuple[int, int]] = []
     report = asyncio.run(
         replay_messages(
@@ -119,7 +119,7 @@ def test_a_replay_writes_all_rows_and_rejects_of_raw_messages(tmp_path: Path) ->
     assert (report.counts.records, report.counts.readings) == (7, 5)
     assert dict(report.counts.rejects) == {"undecodable": 1, "unknown-group": 1}
     assert report.failures == {}
-    with pa.OSFile(str(target.file)) as file:
+    with pa.OSFile(str(target.where)) as file:
         rows = pa.ipc.open_file(file).read_all().to_pylist()
     assert len(rows) == report.counts.rows
     filled = {row["revision"]: row["value"] for row in rows if row["sensor"] == "a" and row["method"] != "observed"}
@@ -137,7 +137,7 @@ def test_the_open_steps_of_a_file_are_published_only_with_close(tmp_path: Path) 
     value = json.dumps({"group": "g1", "sensor": "a", "ts": start_ms, "value": 1}).encode()
     rows = []
     for close in (True, False):
-        target = Target(tmp_path / f"{close}.arrow")
+        target = Target("file", str(tmp_path / f"{close}.arrow"))
         report = asyncio.run(
             replay_messages(settings, iter([(b"g1", value, ())]), partitions=2, total=1, target=target, close=close)
         )

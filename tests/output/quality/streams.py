@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from glaim_stream.imputers import FormExpert, Imputed, Imputer, Windows
+from glaim_stream.imputers import BlendedRung, Imputed, Imputer, Windows
 from glaim_stream.output.quality.records import Record
 from glaim_stream.output.records import Rows
 from glaim_stream.pipeline import Pipeline
@@ -24,7 +24,7 @@ WIDE = {name: rows if name == "gap_ages" else [[8 * each[0]] for each in rows] f
 
 def pipeline_of(imputer: Imputer, form: Form | None = None, *, quality: bool = True, share: float = 0.5) -> Pipeline:
     contracts = {"m": contract(4, window=12, residual_quantiles=WIDE)}
-    expert = None if form is None else FormExpert(form)
+    expert = None if form is None else BlendedRung(form)
     return Pipeline(
         RULES, contracts, imputer, form_expert=expert, score_share=share, adaptive_intervals=True, quality=quality
     )

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from glaim_stream.form import Kind, fit
-from glaim_stream.imputers import ClosedFormImputer, FormExpert, Interpolation, Ladder
+from glaim_stream.imputers import BlendedRung, ClosedFormImputer, Interpolation, Ladder
 from glaim_stream.output.records import Method
 from glaim_stream.pipeline import Pipeline
 from tests.output.quality.streams import Partition, documents
@@ -59,7 +59,7 @@ def stream_of(values: Doubles, repository: Path) -> Stream:
         out += held[step]
     pipeline = Pipeline(
         RULES, {"m": contract(4, window=12)}, Ladder([Interpolation()]),
-        form_expert=FormExpert(ClosedFormImputer(repository, RULES.models)), score_share=1.0,
+        form_expert=BlendedRung(ClosedFormImputer(repository, RULES.models)), score_share=1.0,
         adaptive_intervals=True, quality=True,
     )  # fmt: skip
     return pipeline, [json_record(at, **each) for at, each in enumerate(out)]

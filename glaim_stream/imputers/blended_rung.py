@@ -1,4 +1,4 @@
-"""The closed form beside the ladder: an expert of the blend, whose failures cost only its own answers."""
+"""Rungs beside the ladder, whose answers are blended with its own and whose failures cost only their own answers."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from glaim_stream.imputers.protocol import Imputed, Rung, Windows
 log = logging.getLogger(__name__)
 
 
-class FormExpert:
-    """The answers of the models' closed forms."""
+class BlendedRung:
+    """The answers of the models' closed forms, or of a registered expert."""
 
     def __init__(self, rung: Rung, *, on_failure: Callable[[str, str], None] = lambda rung, model: None) -> None:
-        """Wrap the rung of the closed forms.
+        """Wrap a rung.
 
         Args:
-            rung: imputer that answers with method GAUSSIAN.
+            rung: the imputer.
             on_failure: called with the names of the rung and the model for every batch without an answer.
         """
         self.rung, self._on_failure = rung, on_failure
         self.name = rung.name
 
     async def answer(self, windows: Windows) -> Imputed | None:
-        """Impute by the closed form of the windows' model; None if it has none.
+        """Impute; None if the rung has nothing for the windows' model.
 
         A failure is an answer without values, because the number of experts must not depend on it.
         """
@@ -40,6 +40,11 @@ class FormExpert:
         except ImputerError as error:
             self._on_failure(self.name, windows.model)
             log.warning("%s failed to impute %d windows of model %s: %s", self.name, len(windows), windows.model, error)
-            shape = (*windows.values.shape[:2], windows.steps)
-            return Imputed(np.full(shape, np.nan), np.full(shape, Method.NONE, np.int8), [""] * len(windows))
+            return no_values(windows)
         return replace(found, form_version=found.version[0])
+
+
+def no_values(windows: Windows) -> Imputed:
+    """An answer without values."""
+    shape = (*windows.values.shape[:2], windows.steps)
+    return Imputed(np.full(shape, np.nan), np.full(shape, Method.NONE, np.int8), [""] * len(windows))

@@ -7,7 +7,7 @@ import pytest
 
 from glaim_stream.core.errors import ImputerAbsent, ImputerError
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.imputers.form_expert import FormExpert
+from glaim_stream.imputers.blended_rung import BlendedRung
 from glaim_stream.imputers.protocol import Imputed, Windows
 
 WINDOWS = Windows("m", np.zeros((2, 3, 6)), np.zeros((2, 3, 6), np.bool_), 2)
@@ -35,7 +35,7 @@ class Given:
 
 
 async def test_an_answer_carries_the_version_of_the_form() -> None:
-    found = await FormExpert(Given(ANSWER)).answer(WINDOWS)
+    found = await BlendedRung(Given(ANSWER)).answer(WINDOWS)
     assert found is not None
     assert (found.form_version, found.version) == ("gaussian-01234567", ANSWER.version)
     assert found.values is ANSWER.values
@@ -44,7 +44,7 @@ async def test_an_answer_carries_the_version_of_the_form() -> None:
 
 async def test_a_model_without_a_form_has_no_answer_and_no_failure() -> None:
     failed: list[tuple[str, str]] = []
-    expert = FormExpert(Given(ImputerAbsent("none")), on_failure=lambda *names: failed.append(names))
+    expert = BlendedRung(Given(ImputerAbsent("none")), on_failure=lambda *names: failed.append(names))
     assert (await expert.answer(WINDOWS), failed) == (None, [])
 
 
@@ -52,7 +52,7 @@ async def test_a_failure_is_an_answer_without_values_that_is_logged_and_reported
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     failed: list[tuple[str, str]] = []
-    expert = FormExpert(Given(ImputerError("singular")), on_failure=lambda *names: failed.append(names))
+    expert = BlendedRung(Given(ImputerError("singular")), on_failure=lambda *names: failed.append(names))
     with caplog.at_level(logging.WARNING):
         found = await expert.answer(WINDOWS)
     assert found is not None

@@ -1,0 +1,1 @@
+"""An example of each extension of glaim-stream."""
