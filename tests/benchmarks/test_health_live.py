@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from benchmarks.health_live import LOOK_BACK, found_live
 from glaim_stream.health import Event, Fault, Series
@@ -31,6 +32,7 @@ def test_a_fault_is_one_event_with_the_names_that_were_given() -> None:
     assert found(later()) == []
 
 
+@pytest.mark.slow  # quicker: a fault is one event, above
 def test_events_of_the_warm_up_do_not_count_and_a_longer_look_back_changes_none() -> None:
     series = later()
     series.values[place("flow"), START:] = series.values[place("flow"), START]

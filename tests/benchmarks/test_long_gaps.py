@@ -1,12 +1,14 @@
 """The benchmark compares what a fill expects of a long gap with the truth that was taken away."""
 
 import numpy as np
+import pytest
 
 from benchmarks.long_gaps import Truth, measure, summary
 from glaim_stream.tables import Group
 from tests.tables.test_fill import series
 
 
+@pytest.mark.slow  # quicker: tests/tables, which has the same fill
 def test_a_sensor_that_follows_the_others_is_filled_with_the_error_that_is_expected() -> None:
     values = series(3000, sensors=3)
     group = Group("g", 60_000 * np.arange(3000, dtype=np.int64), values)

@@ -46,6 +46,7 @@ def test_failed_download_ends_the_demo_with_its_message(
     assert "Traceback" not in shown
 
 
+@pytest.mark.slow  # quicker: tests/test_purity.py has the worker, which the demo starts
 def test_demo_does_not_import_torch() -> None:
     import subprocess
 

@@ -29,6 +29,7 @@ def version_of(package: str) -> str:
     return dict(locked(CONTENTS[1].lock))[package]
 
 
+@pytest.mark.slow  # quicker: the licences of single packages, below
 @each_image
 def test_notices_have_every_locked_package_with_its_text(made: dict[str, str], content: Content) -> None:
     parts = made[content.image].split(RULE)[1:]
@@ -54,6 +55,7 @@ def test_an_argued_licence_is_accepted_for_its_package_alone() -> None:
         licence("tqdm", version_of("tqdm"), policy)
 
 
+@pytest.mark.slow  # quicker: an argued licence, above
 def test_a_wrong_licence_in_the_metadata_is_corrected(made: dict[str, str]) -> None:
     """The metadata say BSD, the licence file is NVIDIA's: source of the correction in licences.toml."""
     policy, name = read_policy(), "nvidia-nvshmem-cu12"
@@ -67,6 +69,7 @@ def test_a_wrong_licence_in_the_metadata_is_corrected(made: dict[str, str]) -> N
     assert licence(name, version_of(name), policy) == "BSD-3-Clause", "an entry corrects what it expects alone"
 
 
+@pytest.mark.slow  # quicker: the licences of the measurements in test_sbom.py
 @pytest.mark.parametrize("name", ["worker", "training", "triton"])
 def test_every_image_names_the_source_of_the_data_in_its_models(made: dict[str, str], name: str) -> None:
     assert set(made) == {"worker", "training", "triton", "chart"}

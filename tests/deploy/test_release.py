@@ -231,6 +231,7 @@ def test_signatures_of_a_private_key_may_stay_out_of_the_public_log() -> None:
             assert option in command
 
 
+@pytest.mark.slow  # quicker: the steps of a release, above, and what it refuses, below
 def test_a_release_publishes_everything_once(calls: Path, registry: str, checkout: Path) -> None:
     release = planned(registry)
     run(release)

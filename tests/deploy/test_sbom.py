@@ -35,6 +35,7 @@ def names(made: dict[str, Any]) -> set[str]:
     return {component["name"] for component in packages(made)}
 
 
+@pytest.mark.slow  # quicker: what the documents hold, below
 def test_documents_are_valid_and_the_validator_detects_errors(texts: dict[str, str]) -> None:
     from cyclonedx.validation.json import JsonStrictValidator  # three seconds, which every test process would take
 

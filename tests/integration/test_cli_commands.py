@@ -49,14 +49,8 @@ def environment(kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: 
 
 
 def glaim(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*GLAIM, *arguments],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    """Run a command inside this process; worker and one tail run in processes of their own."""
+    return call(*arguments, environment={**os.environ, **environment})
 
 
 @contextmanager
@@ -157,7 +151,7 @@ def require_names_are_known(environment: dict[str, str]) -> None:
     """An unknown name ends each command with the known ones; patterns, ages and offsets choose rows."""
 
     def tail(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return call("tail", *arguments, environment={**os.environ, **environment})
+        return glaim(environment, "tail", *arguments)
 
     for flag, name, near in (("--group", "pmup-1", "pump-1"), ("--sensor", "flwo", "flow"), ("--group", "fan-*", "")):
         done = tail(flag, name, "--timeout", "2")

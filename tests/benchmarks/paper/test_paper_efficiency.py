@@ -15,6 +15,7 @@ def test_parameters_and_multiplications_match_the_paper() -> None:
     assert line["paper_gflops"] is None  # the paper states figures for batches of 16 only
 
 
+@pytest.mark.slow  # quicker: the multiplications, above
 def test_the_section_shows_our_figures_below_the_papers(tmp_path: Path) -> None:
     assert efficiency.section(tmp_path) == ""
     lines.put(tmp_path / efficiency.FILE, [efficiency.measure("ETTh1", batch=1, iterations=1)], efficiency.IDENTITY)

@@ -115,6 +115,7 @@ def test_a_file_that_no_stream_continues_or_of_two_meanings_is_an_error(
         guessed(text, tmp_path)
 
 
+@pytest.mark.slow  # quicker: the made files, above
 @pytest.mark.parametrize(
     ("name", "time", "separator", "groups"),
     [("ETTh1.csv", "date", "", 1), ("weather.csv", "date", "", 1), ("beijing_multisite.parquet", "ts", ".", 12)],

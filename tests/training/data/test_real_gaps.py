@@ -180,6 +180,7 @@ def real(name: str) -> tuple[RunConfig, Series]:
     return config, load(config.data, path)
 
 
+@pytest.mark.slow  # quicker: the made gaps, above
 @pytest.mark.parametrize("name", REAL)
 def test_all_real_gaps_are_recognised(name: str) -> None:
     config, series = real(name)
@@ -196,6 +197,7 @@ def test_all_real_gaps_are_recognised(name: str) -> None:
     assert (scale.std > 0).all()
 
 
+@pytest.mark.slow  # quicker: the made gaps, above
 @pytest.mark.parametrize("name", REAL)
 def test_real_gaps_are_never_hidden_cells(name: str) -> None:
     config, series = real(name)
