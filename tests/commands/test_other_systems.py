@@ -91,7 +91,7 @@ def test_a_table_is_filled() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["-h"], ["fill", "-h"], ["worker", "-h"], ["schema"]])
+@pytest.mark.parametrize("arguments", [["worker", "-h"], ["schema"]])
 def test_commands_answer(arguments: list[str]) -> None:
     done = run(COMMAND, *arguments)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
