@@ -20,7 +20,7 @@ PARALLEL = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
 # The long tests. `.ci/run` runs `make test` and one of these groups, in turns (tests/turns.py).
 GROUPS := slow chaos cluster-test
 
-.PHONY: help setup demo test test-all slow chaos cluster-test turn next-turn servers cluster-programs linter-programs lint quick fuzz mutants benchmark plant-model dist sbom prove-gpu chart-docs lock clean
+.PHONY: help setup demo test tests-of-every-change test-all slow chaos cluster-test turn next-turn servers cluster-programs linter-programs lint quick fuzz mutants benchmark plant-model dist sbom prove-gpu chart-docs lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,7 +39,11 @@ setup: .venv/.ready  ## make .venv with the pinned dependencies
 demo: setup  ## Kafka, Triton and the worker on this machine, filling holes in two minutes
 	$(BIN)/python -m deploy.demo $(DEMO)
 
-test: lint servers  ## static checks, unit and property tests, real Kafka, Triton and helm: what a change is checked with
+# mypy uses one core, so it runs beside the tests; make waits for both, and fails if either does.
+test: servers  ## static checks, unit and property tests, real Kafka, Triton and helm: what a change is checked with
+	$(MAKE) --no-print-directory --jobs=2 lint tests-of-every-change
+
+tests-of-every-change: setup
 	$(PARALLEL) -m '(not chaos or short) and not cluster and not slow'
 
 test-all: test $(GROUPS)  ## everything: make test, make slow, make chaos and make cluster-test

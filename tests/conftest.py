@@ -21,6 +21,7 @@ from tests.file_order import folder_of, in_order
 from tests.shared_servers import SharedServers
 from tests.skip_rules import fail_disallowed_skip, skipped_in_a_line, skips_are_failures
 
+ALL_SLOW = re.compile(r"^pytestmark = (\[[^]]*)?pytest\.mark\.slow\b", re.MULTILINE)
 SHARED_SERVERS = pytest.StashKey[SharedServers]()
 
 
@@ -28,6 +29,16 @@ def pytest_configure() -> None:
     """Restore the default SIGINT handler: shells ignore SIGINT in background jobs, and child processes inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Spare a run without the slow tests the import of files that hold no others."""
+    if collection_path.suffix != ".py" or "not slow" not in config.option.markexpr:
+        return None
+    text = collection_path.read_text()
+    slow = len(re.findall(r"^@pytest\.mark\.slow\b", text, re.MULTILINE))
+    every = len(re.findall(r"^(?:async )?def test_", text, re.MULTILINE))
+    return True if ALL_SLOW.search(text) or 0 < slow == every else None
 
 
 @pytest.hookimpl(tryfirst=True)
