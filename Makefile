@@ -20,7 +20,7 @@ PARALLEL = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
 # The long tests. `.ci/run` runs `make test` and one of these groups, in turns (tests/turns.py).
 GROUPS := slow chaos cluster-test
 
-.PHONY: help setup demo test tests-of-every-change test-all slow chaos cluster-test turn next-turn servers cluster-programs linter-programs lint quick fuzz mutants benchmark plant-model dist sbom prove-gpu chart-docs lock clean
+.PHONY: help setup demo test tests-of-every-change test-all slow chaos cluster-test turn next-turn servers cluster-programs linter-programs lint quick fuzz mutants benchmark plant-model dist sbom release prove-gpu chart-docs lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -116,6 +116,9 @@ chart-docs: setup  ## write the chart's README and the descriptions of its schem
 sbom: setup  ## what images and chart are made of, as CycloneDX, and the notices of third parties, into dist/
 	$(BIN)/python -m deploy.sbom --out dist
 	$(BIN)/python -m deploy.notices --out dist
+
+release: dist sbom  ## dry run of a release: wheel, sdist, chart and SBOMs into dist/, and what would be tagged and published
+	$(BIN)/python -m deploy.release --rehearse
 
 prove-gpu: setup  ## on a machine with a GPU and Docker: prove what could not be proved without one, on one page
 	$(BIN)/python -m deploy.prove_gpu

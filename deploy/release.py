@@ -1,11 +1,13 @@
 """Publishes a version: images and chart under one new tag, with SBOMs, notices, signatures and attestations.
 
-    python -m deploy.release --registry registry.example/team --dry-run      print every command, and run none
-    python -m deploy.release --registry registry.example/team                build, push, sign, attest and verify
+    make release                                                            build the parts, publish nothing
+    python -m deploy.release --registry registry.example/team --dry-run     print every command, and run none
+    python -m deploy.release --registry registry.example/team               build, push, sign, attest and verify
 
-Refused before anything is built: a tree with changes, a version that the chart and the images do not share, a version
-whose git tag or whose tag in the registry exists, a base image without a digest, and a missing program. Tags are never
-used again: a release that stopped half-way has used up its version, and the next one takes a new number.
+Refused before anything is built: a tree with changes, a version that pyproject.toml, chart and change log do not share,
+changes that are still under *Unreleased*, a version whose git tag or whose tag in the registry exists, a base image
+without a digest, and a missing program. Tags are never used again: a release that stopped half-way has used up its
+version, and the next one takes a new number.
 
 Needs docker with buildx, helm and cosign. Without --key cosign signs with an identity of the OpenID provider
 that the build runs under (keyless), and --identity and --issuer say which one the verification at the end expects.
@@ -14,6 +16,7 @@ that the build runs under (keyless), and --identity and --issuer say which one t
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import re
 import shlex
@@ -22,7 +25,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -30,6 +33,7 @@ import yaml
 from deploy.bases import OURS_ARE_BUILT_FROM, Base, TagUnknown, ask_registry, read_bases
 from deploy.cache import CHECKOUT
 from deploy.errors import DeployError
+from deploy.helm import find_helm
 
 CHART = CHECKOUT / "helm" / "glaim-stream"
 OUT = Path("dist") / "release"
@@ -42,6 +46,8 @@ IMAGES = {
     "triton": ("TRITON_IMAGE", ("linux/amd64", "linux/arm64")),
 }
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_VERSION = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?")  # semver.org, without build metadata: tags allow no `+`
+_UNRELEASED = re.compile(r"^## Unreleased$(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 
 
 class ReleaseRefused(DeployError):
@@ -113,14 +119,22 @@ def version_of_checkout() -> str:
     """The version of images and chart.
 
     Raises:
-        ReleaseRefused: pyproject.toml and Chart.yaml differ.
+        ReleaseRefused: It is no semantic version, or pyproject.toml, Chart.yaml and CHANGELOG.md differ.
     """
     version = str(tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["version"])
+    if not _VERSION.fullmatch(version):
+        raise ReleaseRefused(f"expected a semantic version such as 1.2.3 in pyproject.toml, found {version}")
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     for name in ("version", "appVersion"):
         if chart[name] != version:
             raise ReleaseRefused(f"expected {name} {version} in Chart.yaml, as in pyproject.toml, found {chart[name]}")
+    if not re.search(rf"^## {re.escape(version)}\b", _change_log(), re.MULTILINE):
+        raise ReleaseRefused(f"expected a section `## {version}` in CHANGELOG.md, as in pyproject.toml, found none")
     return version
+
+
+def _change_log() -> str:
+    return (CHECKOUT / "CHANGELOG.md").read_text()
 
 
 def steps(release: Release) -> Iterator[Step]:
@@ -176,6 +190,10 @@ def refusals(release: Release) -> Iterator[str]:
     changes = _output("git", "status", "--porcelain").splitlines()
     if changes:
         yield f"expected a tree without changes, found {len(changes)}, the first is {changes[0].strip()}"
+    unreleased = "".join(_UNRELEASED.findall(_change_log())).strip().splitlines()
+    if unreleased:
+        where = f"under {release.version} in CHANGELOG.md"
+        yield f"expected the changes {where}, found {len(unreleased)} lines under Unreleased"
     # They are not changes to git, and the build would copy them.
     extra = _output("git", "ls-files", "--others", "--ignored", "--exclude-standard", "model_repo").splitlines()
     extra = [path for path in extra if "__pycache__" not in path]
@@ -188,7 +206,7 @@ def refusals(release: Release) -> Iterator[str]:
             yield f"expected {name} of deploy/.env with a digest, found {release.bases[name].reference}: " + (
                 "run `python -m deploy.bases --pin`"
             )
-    for tag in release.tags():
+    for tag in release.tags() if release.registry else ():
         yield from _tag_refusals(tag)
 
 
@@ -204,6 +222,37 @@ def _tag_refusals(tag: str) -> Iterator[str]:
 
 def _output(*command: str) -> str:
     return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
+
+
+def rehearse() -> None:
+    """Package the chart beside what `make dist sbom` has built, and print what a release would tag and publish.
+
+    Raises:
+        ReleaseRefused: The versions differ, or nothing has been built.
+        DeployError: There is no helm.
+    """
+    version = version_of_checkout()
+    out = CHECKOUT / "dist"
+    package = [str(find_helm()), "package", str(CHART), "--destination", str(out)]
+    subprocess.run(package, cwd=CHECKOUT, check=True, capture_output=True)
+    patterns = (
+        f"glaim_stream-{version}*.whl",
+        f"glaim_stream-{version}.tar.gz",
+        f"glaim-stream-{version}.tgz",
+        "sbom-*",
+    )
+    for pattern in patterns:
+        files = sorted(out.glob(pattern))
+        if not files:
+            raise ReleaseRefused(f"expected dist/{pattern}, found none: run `make dist sbom`")
+        for file in files:
+            print(f"built {file.relative_to(CHECKOUT)}, sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}")
+    release = Release(version, _output("git", "rev-parse", "HEAD").strip(), "", "REGISTRY", read_bases(), Signing())
+    for tag in (f"git tag v{version} of commit {release.commit}", *release.tags()):
+        print(f"would publish {tag}")
+    for reason in refusals(replace(release, registry="")):
+        print(f"# would be refused: {reason}")
+    print("published nothing")
 
 
 def provenance(release: Release) -> str:
@@ -265,7 +314,8 @@ def _digest(step: Step, where: str) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Publish a version, or print how."""
     parser = argparse.ArgumentParser(prog="python -m deploy.release", description="Publish images and chart.")
-    parser.add_argument("--registry", required=True, help="prefix of every name, such as registry.example/team")
+    parser.add_argument("--registry", default="", help="prefix of every name, such as registry.example/team")
+    parser.add_argument("--rehearse", action="store_true", help="package the chart and print what would be published")
     parser.add_argument("--key", default="", help="private key of cosign, a file or a KMS URI (default: keyless)")
     parser.add_argument("--public-key", default="", help="the public half of --key, for the verification")
     parser.add_argument("--identity", default="", help="keyless: the identity that the certificate must have")
@@ -274,6 +324,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--plain-http", action="store_true", help="push the chart to a registry without TLS")
     parser.add_argument("--dry-run", action="store_true", help="print every command and what would refuse it; run none")
     given = parser.parse_args(arguments)
+    if given.rehearse:
+        try:
+            rehearse()
+        except DeployError as error:
+            print(f"error: {error}")
+            return 1
+        return 0
+    if not given.registry:
+        parser.error("expected --registry, or --rehearse")
     if bool(given.key) != bool(given.public_key) or (not given.key and not (given.identity and given.issuer)):
         parser.error("expected --key with --public-key, or --identity with --issuer")
     if given.no_public_log and not given.key:

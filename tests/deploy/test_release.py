@@ -114,6 +114,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         if (CHECKOUT / name).is_file():
             (clone / name).parent.mkdir(parents=True, exist_ok=True)
             (clone / name).write_bytes((CHECKOUT / name).read_bytes())
+    log = clone / "CHANGELOG.md"
+    log.write_text(re.sub(r"(?s)(?<=## Unreleased\n).*?(?=## )", "\n", log.read_text(), count=1))
     git = ["git", "-C", str(clone), "-c", "user.name=test", "-c", "user.email=test@example.com"]
     subprocess.run([*git, "add", "--all"], check=True)
     subprocess.run([*git, "commit", "--quiet", "--message", "All"], check=True)
@@ -151,6 +153,48 @@ def test_versions_that_differ_are_refused(checkout: Path, name: str) -> None:
     file.write_text(re.sub(rf"^{name}: .*$", f"{name}: 99.0.0", file.read_text(), flags=re.MULTILINE))
     with pytest.raises(ReleaseRefused, match=rf"expected {name} .* found 99\.0\.0"):
         version_of_checkout()
+
+
+def test_a_version_without_its_section_in_the_change_log_is_refused(checkout: Path) -> None:
+    log, version = checkout / "CHANGELOG.md", version_of_checkout()
+    log.write_text(log.read_text().replace(f"## {version}", "## 99.0.0"))
+    with pytest.raises(ReleaseRefused, match=rf"expected a section `## {version}` in CHANGELOG\.md"):
+        version_of_checkout()
+
+
+def test_a_version_that_is_not_semantic_is_refused(checkout: Path) -> None:
+    project, version = checkout / "pyproject.toml", version_of_checkout()
+    project.write_text(project.read_text().replace(f'version = "{version}"', 'version = "2026.11"'))
+    with pytest.raises(ReleaseRefused, match=r"expected a semantic version such as 1\.2\.3 .* found 2026\.11"):
+        version_of_checkout()
+
+
+def test_changes_without_a_version_are_refused(registry: str, checkout: Path) -> None:
+    log = checkout / "CHANGELOG.md"
+    log.write_text(log.read_text().replace("## Unreleased\n", "## Unreleased\n\n### Fixed\n- A fault.\n"))
+    (reason,) = (reason for reason in refusals(planned(registry)) if "Unreleased" in reason)
+    assert reason.endswith("in CHANGELOG.md, found 2 lines under Unreleased")
+
+
+def test_a_rehearsal_packages_the_chart_and_publishes_nothing(
+    calls: Path, checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    version, dist = version_of_checkout(), checkout / "dist"
+    dist.mkdir()
+    assert main(["--rehearse"]) == 1
+    assert f"expected dist/glaim_stream-{version}*.whl, found none" in capsys.readouterr().out
+    for name in (f"glaim_stream-{version}-py3-none-any.whl", f"glaim_stream-{version}.tar.gz", "sbom-chart.cdx.json"):
+        (dist / name).write_text(name)
+    assert main(["--rehearse"]) == 0
+    printed = capsys.readouterr().out
+    with tarfile.open(dist / f"glaim-stream-{version}.tgz") as chart:
+        assert "glaim-stream/Chart.yaml" in chart.getnames()
+    assert f"built dist/glaim-stream-{version}.tgz, sha256:" in printed
+    assert f"would publish git tag v{version}" in printed
+    assert f"would publish REGISTRY/charts/glaim-stream:{version}" in printed
+    assert printed.endswith("published nothing\n")
+    assert not calls.exists()
+    assert not subprocess.run(["git", "tag"], cwd=checkout, capture_output=True, text=True, check=True).stdout
 
 
 def test_every_pushed_name_is_signed_attested_and_verified_by_digest() -> None:
