@@ -3,6 +3,8 @@
 import copy
 from typing import Any
 
+import pytest
+
 from deploy.cache import CHECKOUT
 
 Values = dict[str, Any]
@@ -304,3 +306,10 @@ APIS: dict[str, tuple[str, ...]] = {
     "scaled by lag, without secrets": KEDA,
     "everything at once": KEDA,
 }
+
+# For tests that take long for each set: the sets whose settings the rules alone check in `make test` are slow.
+_WIDE = (
+    "smallest", "outside", "secured", "scaled by lag", "narrow network", "metrics by mutual TLS", "existing objects",
+    "models in a volume, retrained", "settings of every object", "every setting of the pods", "everything at once",
+)  # fmt: skip
+NAMES = [name if name in _WIDE else pytest.param(name, marks=pytest.mark.slow) for name in MATRIX]

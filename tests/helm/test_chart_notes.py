@@ -14,7 +14,7 @@ import yaml
 
 from deploy.cache import CHECKOUT
 from glaim_stream.commands.main import app
-from tests.helm.matrix import APIS, MATRIX, SMALLEST, Values, merged
+from tests.helm.matrix import APIS, MATRIX, NAMES, SMALLEST, Values, merged
 
 if TYPE_CHECKING:
     from tests.helm.conftest import Helm
@@ -47,7 +47,7 @@ def notes(helm: Helm, chart: Path, values: Values, apis: tuple[str, ...] = ()) -
     return str(yaml.safe_load(run.stdout)["data"]["notes"])
 
 
-@pytest.mark.parametrize("name", MATRIX)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_command_in_the_notes_exists(helm: Helm, chart_with_notes: Path, name: str) -> None:
     text = notes(helm, chart_with_notes, MATRIX[name], APIS.get(name, ()))
     assert "\n\n\n" not in text

@@ -159,6 +159,7 @@ def slow(steps: int, rest: float, rng: np.random.Generator) -> np.ndarray:
     return out
 
 
+@pytest.mark.slow  # quicker: the meter of test_far_cells.py, and a meter with few readings, below
 def test_a_meter_neither_falls_nor_jumps_in_a_long_gap_and_its_band_holds_the_truth():
     held = []
     for seed in range(4):

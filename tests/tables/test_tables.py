@@ -266,20 +266,30 @@ def test_arrow_tables_of_fine_times_half_floats_and_large_integers_are_filled():
     assert np.abs(out["half"].to_numpy()[hole].astype(float) - 10).max() < 3
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
-def test_arrays_are_copied_whatever_their_layout(dtype):
+@pytest.mark.parametrize(
+    ("dtype", "laid_out"),
+    [
+        (np.float64, np.asfortranarray),
+        (np.float64, lambda values: values[::-1][::-1]),
+        (np.float32, lambda values: np.repeat(values, 2, axis=0)[::2]),
+        (np.float16, np.ascontiguousarray),
+    ],
+)
+def test_arrays_are_copied_whatever_their_layout(dtype, laid_out):
     values = numbers().astype(dtype)
-    layouts = [values, np.asfortranarray(values), np.repeat(values, 2, axis=0)[::2], values[::-1][::-1]]
-    for array in layouts:
-        array.flags.writeable = False
-        out = impute(array)
-        assert out.dtype == dtype
-        assert out.shape == values.shape
-        assert np.isfinite(out).all()
-        seen = ~np.isnan(values)
-        assert np.array_equal(out[seen], values[seen])
-        assert np.array_equal(array, values, equal_nan=True)
-    assert impute(values[:, 0]).shape == (ROWS,)
+    array = laid_out(values)
+    array.flags.writeable = False
+    out = impute(array)
+    assert out.dtype == dtype
+    assert out.shape == values.shape
+    assert np.isfinite(out).all()
+    seen = ~np.isnan(values)
+    assert np.array_equal(out[seen], values[seen])
+    assert np.array_equal(array, values, equal_nan=True)
+
+
+def test_one_column_comes_back_as_one():
+    assert impute(numbers()[:, 0]).shape == (ROWS,)
 
 
 def test_a_type_that_cannot_hold_the_fill_is_a_sentence():

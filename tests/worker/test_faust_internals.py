@@ -215,16 +215,6 @@ class KafkaRecord:
 ONE, TWO = TP("in", 1), TP("in", 2)
 
 
-def test_a_poll_becomes_one_message_with_the_batch() -> None:
-    consumer = Bare()
-    records = [KafkaRecord(7), KafkaRecord(9)]
-    message = consumer._batch_message(ONE, records)
-    assert (message.topic, message.partition, message.offset, message.timestamp) == ("in", 1, 9, 5.0)
-    batch = message.value
-    assert isinstance(batch, batches.Batch)
-    assert (batch.records, batch.delivery.first_offset, batch.delivery.next_offset) == (records, 7, 10)
-
-
 def test_commits_come_from_the_ledger_and_have_metadata() -> None:
     consumer = Bare()
     first, second = (consumer._batch_message(ONE, [KafkaRecord(offset)]) for offset in (0, 1))

@@ -19,7 +19,6 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from hypothesis import given
 from hypothesis import strategies as st
-from mode.utils.trees import Node
 
 from glaim_stream.kafka.offsets import METADATA_PREFIX
 from glaim_stream.worker import transport
@@ -53,11 +52,6 @@ def test_bounded_parts_contain_every_record_once_in_order(sizes: list[int | None
 
 def lengths(*value_bytes: int) -> list[int]:
     return [len(part) for part in bounded([Record(bytes(size)) for size in value_bytes])]  # type: ignore[arg-type]
-
-
-def test_a_small_poll_is_not_split() -> None:
-    records = [Record(b"x" * 87)] * 20_000
-    assert [len(part) for part in bounded(records)] == [20_000]  # type: ignore[arg-type]
 
 
 def test_a_part_holds_at_most_the_bound() -> None:
@@ -507,34 +501,6 @@ async def test_a_paused_worker_counts_as_polled() -> None:
     it.stay()
     await asyncio.sleep(0)
     assert subscription._last_fetch_ended > long_ago
-
-
-def test_stay_is_passed_to_the_thread() -> None:
-    consumer = bare_consumer()
-    calls: list[str] = []
-    consumer._thread = SimpleNamespace(stay=lambda: calls.append("stay"))
-    consumer.stay()
-    assert calls == ["stay"]
-
-
-async def test_the_consumer_s_thread_belongs_to_the_consumer_and_its_loop() -> None:
-    settings = SimpleNamespace(
-        producer_partitioner=None, stream_processing_timeout=1.0, broker_commit_livelock_soft_timeout=1.0
-    )
-    consumer = bare_consumer()
-    consumer.app = SimpleNamespace(conf=settings)  # type: ignore[assignment]
-    consumer.transport = SimpleNamespace(app=consumer.app)  # type: ignore[assignment]
-    consumer.loop = loop = asyncio.new_event_loop()
-    consumer.beacon = Node(consumer)
-    made = consumer._new_consumer_thread()
-    try:
-        assert isinstance(made, transport.ConsumerThread)
-        assert made.consumer is consumer
-        assert made.parent_loop is loop, "not the loop that happens to run"
-        assert made.beacon.parent is consumer.beacon, "Faust's tree of services shows it below the consumer"
-    finally:
-        made.thread_loop.close()
-        loop.close()
 
 
 async def test_a_seek_happens_before_the_next_poll_and_marks_its_batches() -> None:

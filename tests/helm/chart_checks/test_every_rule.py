@@ -18,7 +18,7 @@ from tests.helm.chart_checks import (
     schemas,
 )
 from tests.helm.chart_checks.renderings import CHART, clusters
-from tests.helm.matrix import MATRIX
+from tests.helm.matrix import MATRIX, NAMES
 
 if TYPE_CHECKING:
     from tests.helm.chart_checks.renderings import Renderings
@@ -48,7 +48,7 @@ def test_the_version_of_kubernetes_changes_nothing(renderings: Renderings) -> No
     assert not [file for file in templates if re.search("KubeVersion|semverCompare", file.read_text())]
 
 
-@pytest.mark.parametrize("name", MATRIX)
+@pytest.mark.parametrize("name", NAMES)
 def test_objects_comply_with_their_schemas(renderings: Renderings, name: str) -> None:
     problems = {
         f"Kubernetes {cluster.minor}: {problem}"

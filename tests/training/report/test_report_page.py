@@ -2,7 +2,6 @@
 
 import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.core.drawing import number
+from tests.well_formed import Balanced
 from training import checkpoint as checkpoints
 from training.config import build
 from training.data import load, split
@@ -19,38 +19,7 @@ from training.report.matrix import matrix
 from training.report.page import page
 from training.report.write import scores_of, write_page
 
-VOID = {"meta", "br", "hr", "img", "link", "input"}
 SIZES = {"d_model": 8, "layers": 1, "ffn": 8, "heads": 2, "d_psi": 8, "d_g": 2, "window": 24, "large_kernel": 7}
-
-
-class Balanced(HTMLParser):
-    """A parser that fails on unbalanced tags and collects tags, ids and links."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.unnamed = 0
-        self.feed(text)
-        assert not self.open
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        found = dict(attrs)
-        self.ids += [value for name, value in attrs if name == "id" and value]
-        self.links += [value for name in ("src", "href", "xlink:href", "data") if (value := found.get(name))]
-        if tag == "svg" and not found.get("aria-label") and found.get("aria-hidden") != "true":
-            self.unnamed += 1
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
 
 
 def groups_csv(path: Path, rows: int = 400) -> Path:
