@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,12 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import SettingsError, listed
-from glaim_stream.core.times import text_of_ms, zone_of
+from glaim_stream.core.times import NO_TIME, text_of_ms, zone_of
 from glaim_stream.files import roles
-from glaim_stream.files.axes import along_axis, elapsed_column, unit_in
 from glaim_stream.files.form import FileForm, Reading, Sentinel
 from glaim_stream.files.layout import Layout, layout_of, names_in
-from glaim_stream.files.notes import group_notes, order_notes, unused_notes
 from glaim_stream.files.numbers import floats_of
 from glaim_stream.files.order import Order, order_of
 from glaim_stream.files.sentinels import note as sentinel_note
@@ -27,6 +26,10 @@ from glaim_stream.files.times import Times, candidates, said, times_of
 from glaim_stream.files.zones import utc, zone_column
 
 _MOST_REPEATED, _FEW_ROWS = 0.5, 10
+_ELAPSED = re.compile(
+    r"^(elapsed|time|t|seconds?|secs?|s|minutes?|hours?|zeit|elapsed[ _]time|time[ _]elapsed)([ _]*[\[(/_ ].*)?$", re.I
+)
+_UNIT = re.compile(r"[\[(/]\s*([A-Za-zµ]+)\s*[\])]?$")
 
 
 def read(
@@ -260,3 +263,72 @@ def _other_times(table: Mapping[str, Any], numbers: Mapping[str, Any], used: Seq
     """Columns that hold times but are not used."""
     named = candidates(table, numbers, counted=False)
     return [column for each in named for column in each.columns if column not in used]
+
+
+def elapsed_column(numbers: Mapping[str, Any]) -> str:
+    """The column that counts from the start of a measurement, found by its name and numbers; "" without one."""
+    for column, cells in numbers.items():
+        if _ELAPSED.match(column.strip()):
+            values = floats_of(cells)
+            if len(values) > 1 and bool((np.diff(values) > 0).all()):  # comparisons with NaN are false
+                return column
+    return ""
+
+
+def unit_in(column: str) -> str:
+    """The unit in the name of a column, such as `Time (s)`; "" without one."""
+    found = _UNIT.search(column.strip())
+    return found[1] if found else ""
+
+
+def along_axis(numbers: Mapping[str, Any], column: str, name: str) -> tuple[Times, Stamps, tuple[float, float]]:
+    """Depths or elapsed times as times: the least one is time 0, and d units take 1000 d milliseconds.
+
+    Also returns the depth at time 0, and the depth per millisecond.
+
+    Raises:
+        SettingsError: the column holds fewer than two depths.
+    """
+    cells = numbers.get(column)
+    depth = np.empty(0) if cells is None else floats_of(cells)
+    known = np.isfinite(depth)
+    steps = np.diff(np.unique(depth[known]))
+    if not len(steps):
+        raise SettingsError(f"{name}: expected depths in the column {column!r}, found no two different ones")
+    step, least = float(np.median(steps)), float(depth[known].min())
+    step_ms = max(1, round(1000 * step))
+    ms = np.full(len(depth), NO_TIME, np.int64)
+    ms[known] = np.rint((depth[known] - least) / step * step_ms)
+    return Times(column, (column,), ()), Stamps(ms, True, "depth"), (least, step / step_ms)
+
+
+def group_notes(form: FileForm, groups: int) -> list[str]:
+    """Notes on how the rows are told apart."""
+    if form.layout == "long":
+        of = f", group {form.group!r}" if form.group else ""
+        return [f"a reading a row: sensor is {form.sensor!r}, value {form.value!r}{of}"]
+    return [f"a row a time and group: group is {form.group!r}, {groups} groups"] if form.group else []
+
+
+def unused_notes(unused: Mapping[str, str]) -> list[str]:
+    """Notes on unused columns, by reason."""
+    reasons: dict[str, list[str]] = {}
+    for column, reason in unused.items():
+        reasons.setdefault(reason, []).append(column or "one without a name")
+    return [f"left out: {listed(columns)} ({reason})" for reason, columns in reasons.items()]
+
+
+def order_notes(form: FileForm) -> list[str]:
+    """Notes on rows without a time, repeated times, and rows out of order."""
+    notes = []
+    what = "depth" if form.kind == "las" else "time"
+    if form.untimed:
+        notes.append(f"{form.untimed} rows without a {what} are left out")
+    if form.duplicates:
+        notes.append(f"{form.duplicates} rows repeat a {what} of their group")
+    if form.out_of_order and not form.axis:
+        notes.append(
+            f"{form.out_of_order} rows are out of order, by up to {form.lateness_ms / 1000:g} s (lateness_s of a "
+            "catalogue should be no less)"
+        )
+    return notes

@@ -2,30 +2,35 @@
 
 All connections follow the files of certificates, passwords and tokens: a long-lived client reads them again for its
 next connection.
+
+aiokafka takes a password as a text, once. Here that text also holds its file, and the connections of aiokafka read the
+file whenever they log in. tests/kafka/test_passwords.py pins the internals that this relies on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from inspect import signature
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.conn import AIOKafkaConnection
 from kafka.net.sasl.oauth import AbstractTokenProvider as BlockingTokenProvider
 
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.secret_files import SecretFile, secret_file
 from glaim_stream.core.settings import Settings
 from glaim_stream.core.tls import KAFKA, FollowingContext, watched_tls
-from glaim_stream.kafka.passwords import current_password
 
 LINGER_MS = 5  # more makes fewer and larger requests, and adds latency
 _POLL_RECORDS = 20_000  # more are faster, use more memory and add latency
 _COMMIT_INTERVAL_MS = 500  # longer repeats more work after a crash, shorter loads the broker
 _TRANSACTION_TIMEOUT_MS = 20_000  # readers of committed records wait that long behind a worker that is gone
 ISOLATION_LEVEL: Final = "read_committed"  # consumers skip records of open and aborted transactions
+_LOGINS = ("authenticator_plain", "authenticator_scram")
 
 
 class FileToken(AbstractTokenProvider):  # type: ignore[misc]  # untyped
@@ -153,3 +158,36 @@ def _secret(settings: Settings) -> SecretFile:
             "found none"
         )
     return secret_file(settings.sasl_secret_file)
+
+
+class FilePassword(str):
+    """A password with the file that it was read from."""
+
+    __slots__ = ("file",)
+    file: SecretFile
+
+    def __new__(cls, file: SecretFile) -> Self:
+        """Read the file."""
+        password = super().__new__(cls, file.text())
+        password.file = file
+        return password
+
+
+def current_password(file: SecretFile) -> FilePassword:
+    """Return a password that every client of aiokafka reads again from its file when it logs in."""
+    for name in _LOGINS:
+        login = getattr(AIOKafkaConnection, name)
+        if not hasattr(login, "__wrapped__"):
+            setattr(AIOKafkaConnection, name, _reading(login))
+    return FilePassword(file)
+
+
+def _reading(login: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    @wraps(login)
+    def read_and_login(connection: Any) -> Any:
+        password = connection._sasl_plain_password
+        if isinstance(password, FilePassword):
+            connection._sasl_plain_password = password.file.text()
+        return login(connection)
+
+    return read_and_login

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +24,6 @@ from glaim_stream.core.rejects import DeadLetterCause, Reject
 from glaim_stream.decode import dead_letters
 from glaim_stream.output import Origin, Output
 from glaim_stream.output.quality import Record
-from glaim_stream.pipeline.batch_counts import count_applied, count_rejects
 from glaim_stream.pipeline.fallbacks import messages_with_fallbacks
 from glaim_stream.pipeline.isolation import Isolation
 from glaim_stream.pipeline.partition_scores import PartitionScores
@@ -320,3 +320,24 @@ class PartitionEngine:
         )
         metrics.worker_faults.inc()
         self._on_fault()
+
+
+def count_applied(records: int, applied: Applied) -> None:
+    """Count the records of a batch or slice, and their readings."""
+    metrics.records.inc(records)
+    metrics.readings.inc(applied.readings)
+    metrics.dropouts.inc(applied.dropouts)
+    metrics.superseded.inc(applied.superseded)
+    metrics.skewed.inc(applied.skewed)
+
+
+def count_rejects(rejects: Sequence[Reject]) -> None:
+    """Count rejected readings and records by cause."""
+    counts: Counter[DeadLetterCause] = Counter()
+    for reject in rejects:
+        counts[reject.cause] += reject.count
+    for cause, count in counts.items():
+        if cause is DeadLetterCause.TOO_LATE:
+            metrics.late_readings.inc(count)
+        else:
+            metrics.dead_letters.labels(cause.value).inc(count)

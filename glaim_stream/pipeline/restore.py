@@ -26,7 +26,7 @@ class Restore(ABC):
     """A way to restore the windows of one partition.
 
     The live worker reads the topic again (glaim_stream.worker.restore). A replay, which may read a file and cannot go
-    back in it, keeps a copy and the batches since (glaim_stream.feed.replay.restore).
+    back in it, keeps a copy and the batches since (glaim_stream.feed.replay.partition).
     """
 
     @abstractmethod

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,6 @@ from glaim_stream.core.errors import listed
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.tables import saved
 from glaim_stream.tables.apply import apply
-from glaim_stream.tables.base import Estimator, NotFittedError
 from glaim_stream.tables.cells import columns_of, groups_of
 from glaim_stream.tables.columns import FilledColumn
 from glaim_stream.tables.errors import TableError, TableTypeError
@@ -26,6 +26,52 @@ from glaim_stream.tables.frame import ArrayFrame, Frame, frame_of
 from glaim_stream.tables.groups import Group
 from glaim_stream.tables.impute import fills_of, warn_of_holes, warn_of_stray_rows, zone_for
 from glaim_stream.tables.layout import Flags, Placed, placed, readings_in
+
+if TYPE_CHECKING:
+
+    class Estimator:
+        """The methods that both kinds of base classes have."""
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            """Return the parameters by name."""
+
+        def set_params(self, **params: Any) -> Any:
+            """Set parameters by name."""
+
+        def __sklearn_tags__(self) -> Any: ...
+
+    class NotFittedError(ValueError, AttributeError):
+        """An estimator is used before its fit."""
+
+else:
+    try:
+        from sklearn.base import BaseEstimator, TransformerMixin
+        from sklearn.exceptions import NotFittedError
+
+        class Estimator(TransformerMixin, BaseEstimator):
+            """An estimator of scikit-learn."""
+
+    except ImportError:
+
+        class NotFittedError(ValueError, AttributeError):
+            """An estimator is used before its fit."""
+
+        class Estimator:
+            """An estimator with parameters by name, like scikit-learn's."""
+
+            def get_params(self, deep: bool = True) -> dict[str, Any]:
+                """Return the parameters by name."""
+                return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+            def set_params(self, **params: Any) -> Any:
+                """Set parameters by name."""
+                known = self.get_params()
+                for name, value in params.items():
+                    if name not in known:
+                        raise ValueError(f"expected a parameter of {', '.join(known)}, found {name!r}")
+                    setattr(self, name, value)
+                return self
+
 
 Doubles = NDArray[np.float64]
 

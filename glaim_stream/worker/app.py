@@ -19,6 +19,8 @@ from glaim_stream.core.budget import BATCHES_IN_FLIGHT
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.errors import ContractError, ImputerError
 from glaim_stream.core.settings import Settings
+from glaim_stream.core.tls import KAFKA, METRICS, TRITON, WatchedTls, watched_tls
+from glaim_stream.imputers import State
 from glaim_stream.kafka import (
     LINGER_MS,
     KafkaPublisher,
@@ -32,12 +34,10 @@ from glaim_stream.kafka import (
 from glaim_stream.output.quality import KeptKeys
 from glaim_stream.page import Page
 from glaim_stream.worker.batches import Batch, BatchSchema
-from glaim_stream.worker.expiry import show_expiry
 from glaim_stream.worker.faust_connection import faust_broker, faust_credentials, faust_send, group_options
 from glaim_stream.worker.health import Health
 from glaim_stream.worker.health_watch import watch
 from glaim_stream.worker.holds import watch_holds
-from glaim_stream.worker.imputer_metrics import count_failure, count_state
 from glaim_stream.worker.lag import watch_lag
 from glaim_stream.worker.live_learning import learn_live
 from glaim_stream.worker.lost_offsets import LostOffsets
@@ -271,3 +271,37 @@ async def _check_served(rung: ServedRung) -> None:
         log.error("%s: its answers are refused, and the next rung fills in", error)
     except ImputerError as error:
         log.warning("%s: the next rung fills in until it answers", error)
+
+
+def count_failure(rung: str, model: str) -> None:
+    """Count a batch that a rung could not answer."""
+    metrics.imputer_failures.labels(rung, model).inc()
+
+
+def count_state(rung: str, model: str, state: State) -> None:
+    """Show a breaker's new state, and count its openings and probes."""
+    metrics.imputer_state.labels(rung, model).set(state)
+    if state is State.OPEN:
+        metrics.imputer_openings.labels(rung, model).inc()
+    elif state is State.HALF_OPEN:
+        metrics.imputer_probes.labels(rung, model).inc()
+
+
+def show_expiry(settings: Settings) -> None:
+    """Create a series for each file with certificates.
+
+    Raises:
+        SettingsError: the files cannot be used.
+    """
+    triton_files = settings.triton_tls_files if settings.imputer == "triton" else None
+    used = ((KAFKA, settings.kafka_tls_files), (TRITON, triton_files), (METRICS, settings.metrics_tls_files))
+    for use, files in used:
+        if files is None:
+            continue
+        watched = watched_tls(use, files)
+        for file in watched.current().expires_s:
+            metrics.certificate_expires_seconds.labels(use, file).set_function(partial(_expires_s, watched, file))
+
+
+def _expires_s(watched: WatchedTls, file: str) -> float:
+    return watched.current().expires_s[file]

@@ -1,34 +1,45 @@
-"""Runs the worker: `glaim-stream worker`, or with Faust's own options `faust -A glaim_stream.worker.run worker`."""
+"""Runs the worker: `glaim-stream worker`, or with Faust's own options `faust -A glaim_stream.worker.run worker`.
+
+It waits for contracts of its models and for a broker with topics and rights. If it exited, the pauses between restarts
+would grow, and each restart would lose the log.
+"""
 
 from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import faust
+from faust.exceptions import NotReady
+from kafka.errors import KafkaError
 
-from glaim_stream.core.catalogue import read_catalogue
+from glaim_stream.build import missing_contracts
+from glaim_stream.core.catalogue import Catalogue, read_catalogue
+from glaim_stream.core.errors import BrokerUnready, listed
+from glaim_stream.core.retry import pauses_s
 from glaim_stream.core.settings import Settings, read_settings
 from glaim_stream.core.tls import METRICS, watched_tls
-from glaim_stream.operate.check import notable_topics
+from glaim_stream.kafka import ensure_topics
+from glaim_stream.operate.check import notable_topics, require_rights, require_transactions
 from glaim_stream.page import page_of
 from glaim_stream.windows import history_ms
 from glaim_stream.worker.app import create_app
 from glaim_stream.worker.health import SILENCE_S, Health
 from glaim_stream.worker.health_pages import serve_pages
 from glaim_stream.worker.logs import opening_lines, prepare_logging
-from glaim_stream.worker.prerequisites import wait_for_broker, wait_for_contracts
 from glaim_stream.worker.stop_watch import StopWatch
-from glaim_stream.worker.unanswered import unanswered
 
 log = logging.getLogger(__name__)
 
 STOP_GRACE_S = 55.0  # limit after a signal or a failure; supervisors wait 5 s longer, so that the end is logged
 LOOP_SILENCE_S = SILENCE_S
 _app: faust.App | None = None
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
+_REPEAT_S = 60.0  # pause between two log lines with the same reason
 
 
 def __getattr__(name: str) -> faust.App:
@@ -123,3 +134,73 @@ def _prepared(settings: Settings) -> faust.App:
         raise
     quieten_garbage_collector()
     return app
+
+
+def wait_for_contracts(settings: Settings, catalogue: Catalogue, health: Health) -> None:
+    """Wait until each model that is needed has a contract: a volume may be filled, or a model trained, later."""
+    wait_until(partial(_missing_contracts, settings, catalogue), health)
+
+
+def wait_for_broker(settings: Settings, health: Health) -> None:
+    """Create topics and check rights and transactions; retry until the broker has what the worker needs.
+
+    Raises:
+        SettingsError: waiting would not help.
+    """
+    wait_until(partial(_missing_at_broker, settings), health)
+    health.topics_are_there()
+
+
+def _missing_contracts(settings: Settings, catalogue: Catalogue) -> str | None:
+    files = missing_contracts(settings, catalogue)
+    return f"expected model contracts, found none at {listed(files)}" if files else None
+
+
+def _missing_at_broker(settings: Settings) -> str | None:
+    try:
+        ensure_topics(settings)
+        require_rights(settings)
+        require_transactions(settings)
+    except BrokerUnready as error:
+        return str(error)
+    except KafkaError as error:  # the broker has stopped meanwhile
+        return f"Kafka at {settings.kafka}: {error!r}"
+    return None
+
+
+def wait_until(
+    missing: Callable[[], str | None],
+    health: Health,
+    *,
+    sleep: Callable[[float], object] = time.sleep,
+    now_s: Callable[[], float] = time.monotonic,
+) -> None:
+    """Call a function again and again until nothing is missing.
+
+    Args:
+        missing: returns what is missing, a sentence without its full stop; None if nothing is. Its errors are raised.
+        health: shows the sentence meanwhile.
+        sleep: waits for so many seconds.
+        now_s: a monotonic clock, seconds.
+    """
+    pauses = pauses_s(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+    said, said_s = "", 0.0
+    while (why := missing()) is not None:
+        health.waits_for(why)
+        if why != said or now_s() - said_s >= _REPEAT_S:
+            log.warning("%s. The worker waits and tries again", why)
+            said, said_s = why, now_s()
+        sleep(next(pauses))
+
+
+def unanswered(app: faust.App | None) -> str:
+    """List the offsets by partition. Any thread may call it, while the event loop runs or hangs."""
+    try:
+        ledgers = dict(app.consumer.ledgers) if app is not None else {}
+        open_ = {tp: ledger.unanswered for tp, ledger in ledgers.items()}
+    except NotReady:  # nothing has been read yet
+        open_ = {}
+    except RuntimeError:  # the event loop has changed a ledger meanwhile
+        return "Some input is not answered"
+    places = [f"{tp.topic}-{tp.partition} offsets {span[0]} to {span[1] - 1}" for tp, span in open_.items() if span]
+    return f"Not answered: {listed(places)}" if places else "All input that was taken is answered"

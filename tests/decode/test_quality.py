@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glaim_stream.decode.quality import quality_of
+from glaim_stream.decode.parsed import quality_of
 from glaim_stream.output.records import Quality
 
 

@@ -6,7 +6,7 @@ import pytest
 from aiokafka.conn import AIOKafkaConnection
 
 from glaim_stream.core.secret_files import SecretFile
-from glaim_stream.kafka.passwords import FilePassword, current_password
+from glaim_stream.kafka.connection import FilePassword, current_password
 
 
 @pytest.fixture

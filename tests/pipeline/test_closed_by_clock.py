@@ -10,7 +10,7 @@ import pytest
 
 from glaim_stream.core.readings import InputRecord
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.feed.replay.restore import CopyRestore
+from glaim_stream.feed.replay.partition import CopyRestore
 from glaim_stream.imputers import Imputed, Windows
 from glaim_stream.output import read_rows
 from glaim_stream.pipeline.engine import PartitionEngine

@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY
 
 from glaim_stream.core.budget import Budget
 from glaim_stream.core.readings import InputRecord
-from glaim_stream.feed.replay.restore import CopyRestore
+from glaim_stream.feed.replay.partition import CopyRestore
 from glaim_stream.imputers import Interpolation, Ladder
 from glaim_stream.output import read_rows
 from glaim_stream.pipeline.engine import PartitionEngine, Pending

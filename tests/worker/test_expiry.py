@@ -5,7 +5,7 @@ from pathlib import Path
 from prometheus_client import REGISTRY
 
 from glaim_stream.core.settings import read_settings
-from glaim_stream.worker.expiry import show_expiry
+from glaim_stream.worker.app import show_expiry
 from tests.certificates import signed
 
 NAME = "glaim_certificate_expires_timestamp_seconds"

@@ -3,7 +3,7 @@
 from prometheus_client import REGISTRY
 
 from glaim_stream.imputers import State
-from glaim_stream.worker.imputer_metrics import count_failure, count_state
+from glaim_stream.worker.app import count_failure, count_state
 
 LABELS = {"imputer": "triton", "model": "m"}
 

@@ -2,7 +2,7 @@
 
 import logging
 
-from glaim_stream.worker.log_limit import LogLimit
+from glaim_stream.worker.logs import LogLimit
 
 
 class Log:

@@ -7,10 +7,9 @@ from kafka.errors import NodeNotReadyError
 
 from glaim_stream.core.errors import BrokerUnready, SettingsError
 from glaim_stream.core.settings import Settings
-from glaim_stream.worker import prerequisites
+from glaim_stream.worker import run
 from glaim_stream.worker.health import Health
-from glaim_stream.worker.prerequisites import wait_for_broker
-from glaim_stream.worker.waiting import wait_until
+from glaim_stream.worker.run import wait_for_broker, wait_until
 
 JOINED = "the worker is not a member of its consumer group yet"
 
@@ -60,8 +59,8 @@ def test_errors_of_the_broker_are_waited_for_and_others_end_it(monkeypatch: pyte
         if errors:
             raise errors.pop(0)
 
-    monkeypatch.setattr(prerequisites, "ensure_topics", ensure_topics)
-    monkeypatch.setattr(prerequisites, "require_rights", lambda settings: None)
+    monkeypatch.setattr(run, "ensure_topics", ensure_topics)
+    monkeypatch.setattr(run, "require_rights", lambda settings: None)
     health = Health()
     wait_for_broker(Settings(), health)
     assert (errors, health.started.why_not) == ([], (JOINED,))

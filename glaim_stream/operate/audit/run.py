@@ -20,13 +20,12 @@ from glaim_stream.kafka import reader
 from glaim_stream.operate.audit.commits import Commit
 from glaim_stream.operate.audit.judged_steps import JudgedSteps
 from glaim_stream.operate.audit.letters import LetterFile
-from glaim_stream.operate.audit.losses import check_losses, current_losses
 from glaim_stream.operate.audit.model_columns import ModelColumns
 from glaim_stream.operate.audit.output_rows import OutputReader
 from glaim_stream.operate.audit.partition import Given, PartitionAudit
 from glaim_stream.operate.audit.report import PROBLEMS, AuditReport, Finding, Findings, Offence, PartitionRange
 from glaim_stream.operate.audit.topics import Ends, Offsets, Progress, TopicReader, admin_client, at_partition
-from glaim_stream.operate.audit.warnings import warnings_of
+from glaim_stream.operate.audit.warnings import check_losses, current_losses, warnings_of
 from glaim_stream.operate.sorting import temporary_folder
 from glaim_stream.windows import HORIZON
 

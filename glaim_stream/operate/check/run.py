@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from glaim_stream.core.contract import Contract
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.settings import Settings
+from glaim_stream.core.tls import METRICS, WatchedTls
 from glaim_stream.operate.check.broker import kafka_findings
-from glaim_stream.operate.check.findings import Finding, Outcome, Subject
-from glaim_stream.operate.check.metrics_port import metrics_findings
+from glaim_stream.operate.check.findings import Finding, Outcome, Subject, failed, ok
 from glaim_stream.operate.check.models import answer_findings, catalogue_findings, contract_findings, form_findings
 from glaim_stream.windows import history_ms
 
@@ -37,3 +38,16 @@ async def check(settings: Settings, subjects: Collection[Subject] = ()) -> list[
     if Subject.METRICS in wanted:
         findings += metrics_findings(settings)
     return findings
+
+
+def metrics_findings(settings: Settings) -> list[Finding]:
+    """A finding on the certificate, its key and the scrapers' authorities; none without TLS on the metrics port."""
+    files = settings.metrics_tls_files
+    if files is None:
+        return []
+    subject = "TLS of the metrics port"
+    try:
+        watched = WatchedTls(METRICS, files)
+    except SettingsError as error:
+        return [failed(subject, expected="a certificate with its key, valid", found=str(error))]
+    return [ok(subject, watched.described(watched.current()).removeprefix(", "))]

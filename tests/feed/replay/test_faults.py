@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glaim_stream.core.rejects import DeadLetterCause
-from glaim_stream.feed.replay import restore
+from glaim_stream.feed.replay import partition
 from glaim_stream.feed.replay.partition import Counts, PartitionReplay
 from glaim_stream.feed.replay.sinks import OutageFile, Recorded
 from glaim_stream.imputers import Interpolation, Ladder
@@ -67,8 +67,8 @@ def test_only_failing_records_are_lost(steps: list[int], poison: set[int], cuts:
     records = topic(sorted(steps), sorted(poison))
     bad = [offset for offset in sorted(poison) if offset < len(records)]
     with pytest.MonkeyPatch.context() as patch:  # copies after each batch, after some, after none
-        patch.setattr(restore, "COPY_BYTES", kept_bytes)
-        patch.setattr(restore, "COPY_BYTES_PER_GROUP", 0)
+        patch.setattr(partition, "COPY_BYTES", kept_bytes)
+        patch.setattr(partition, "COPY_BYTES_PER_GROUP", 0)
         found, counts = asyncio.run(replayed(poisoned(), records, [cut for cut in cuts if cut < len(records)]))
     good = [record for record in records if record.offset not in bad]
     whole = Pipeline(RULES, {}, Ladder([Interpolation()]))

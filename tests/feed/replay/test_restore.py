@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from glaim_stream.core.readings import InputRecord
-from glaim_stream.feed.replay import restore
-from glaim_stream.feed.replay.restore import CopyRestore
+from glaim_stream.feed.replay import partition
+from glaim_stream.feed.replay.partition import CopyRestore
 from glaim_stream.imputers import Interpolation, Ladder
 from glaim_stream.pipeline import Pipeline
 from glaim_stream.windows import Applied, PartitionWindows
@@ -62,8 +62,8 @@ async def test_before_the_first_copy_everything_is_applied_again_to_empty_window
 async def test_a_copy_is_made_once_the_batches_since_the_last_one_reach_a_size(
     copy_bytes: int, per_group: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restore, "COPY_BYTES", copy_bytes)
-    monkeypatch.setattr(restore, "COPY_BYTES_PER_GROUP", per_group)
+    monkeypatch.setattr(partition, "COPY_BYTES", copy_bytes)
+    monkeypatch.setattr(partition, "COPY_BYTES_PER_GROUP", per_group)
     pipeline = Recording()
     it, windows = CopyRestore(pipeline, now_ms=lambda: 10**6), pipeline.windows()
     applied(pipeline, it, windows, 1, 2)

@@ -4,7 +4,7 @@ from aiokafka import TopicPartition
 
 from glaim_stream.kafka import Loss
 from glaim_stream.operate.audit.commits import Commit
-from glaim_stream.operate.audit.losses import check_losses, current_losses
+from glaim_stream.operate.audit.warnings import check_losses, current_losses
 
 TP = TopicPartition("in", 3)
 

@@ -6,7 +6,7 @@ import pytest
 
 from glaim_stream.core.settings import Settings
 from glaim_stream.operate.check.findings import Outcome
-from glaim_stream.operate.check.metrics_port import metrics_findings
+from glaim_stream.operate.check.run import metrics_findings
 from tests.certificates import signed
 from tests.command_line import call
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from glaim_stream.core.vocabulary import FINAL, FIRST_CORRECTION, PROVISIONAL, UPGRADED, Method
-from glaim_stream.operate.completeness.newest import ROW, TOO_LATE, cells_of
+from glaim_stream.operate.completeness.row_file import ROW, TOO_LATE, cells_of
 from glaim_stream.operate.completeness.tally import Cells
 
 NAN = float("nan")

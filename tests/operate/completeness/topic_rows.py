@@ -14,7 +14,7 @@ from glaim_stream.operate.completeness.days import Days
 from glaim_stream.operate.completeness.figures import SensorDays
 from glaim_stream.operate.completeness.row_file import RowFile
 from glaim_stream.operate.completeness.spans import spans_of
-from glaim_stream.operate.completeness.sums import Sums
+from glaim_stream.operate.completeness.topic import Sums
 from glaim_stream.output import Rows, encode
 
 START_MS = moment_ms("2026-03-01T00:00:00Z")

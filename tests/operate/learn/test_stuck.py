@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from glaim_stream.operate.learn.stuck import stuck_cells
+from glaim_stream.operate.learn.collect import stuck_cells
 
 STEPS = 600
 RANDOM = np.random.default_rng(4)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from glaim_stream.feed.replay.restore import CopyRestore
+from glaim_stream.feed.replay.partition import CopyRestore
 from glaim_stream.imputers import Interpolation, Ladder
 from glaim_stream.output.quality.partition import ModelQuality, PartitionQuality
 from glaim_stream.pipeline import PartitionEngine, Pipeline, settling
