@@ -124,8 +124,8 @@ prove-gpu: setup  ## on a machine with a GPU and Docker: prove what could not be
 	$(BIN)/python -m deploy.prove_gpu
 
 lock: setup  ## compile requirements/*.txt anew from pyproject.toml
-	$(COMPILE) pyproject.toml -o requirements/core.txt
-	$(COMPILE) $(addprefix --extra ,local training tune curves brokers tables simple dev) pyproject.toml -o requirements/dev.txt
+	$(COMPILE) --extra audit pyproject.toml -o requirements/core.txt
+	$(COMPILE) $(addprefix --extra ,audit local training tune curves brokers tables simple dev) pyproject.toml -o requirements/dev.txt
 	$(COMPILE) requirements/serving.in -o requirements/serving.txt
 	$(COMPILE) requirements/build.in -o requirements/build.txt
 	$(COMPILE) --extra training --constraint requirements/dev.txt pyproject.toml -o requirements/training.txt

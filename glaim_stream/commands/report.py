@@ -74,7 +74,7 @@ def report(
     html: Annotated[Path | None, typer.Option(help="Write a page to look at, one HTML file.")] = None,
     temp_folder: Annotated[
         Path | None,
-        typer.Option(help="Folder for temporary files, some 50 bytes a row; by default that of the system (TMPDIR)."),
+        typer.Option(help="Folder for temporary files, some 100 bytes a row; by default that of the system (TMPDIR)."),
     ] = None,
     reading: FileFlags,
 ) -> None:

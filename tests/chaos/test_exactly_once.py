@@ -41,9 +41,7 @@ def test_a_worker_killed_repeatedly_publishes_every_row_once(kafka: Kafka, scena
 
 def test_a_worker_paused_past_its_session_is_fenced(kafka: Kafka, scenario: MakeScenario) -> None:
     run = scenario(
-        kafka.bootstrap_servers,
-        "exactly once: worker paused past its session, beside another",
-        delivery="exactly_once",
+        kafka.bootstrap_servers, "exactly once: worker paused past its session, beside another", delivery="exactly_once"
     )
     sent = messages(steps=200, seed=32)
     with run.streaming(sent, rate_per_s=500):

@@ -66,11 +66,7 @@ POISON: dict[str, tuple[bytes | None, Headers, bool]] = {
     "no readings": (b'{"group": "g1", "readings": []}', [], True),
     "not an Arrow stream": (b"not arrow", ARROW, True),
     "a truncated Arrow stream": (GOOD_ARROW[: len(GOOD_ARROW) // 2], ARROW, True),
-    "a damaged Arrow stream": (
-        GOOD_ARROW[:200] + bytes(range(100)) + GOOD_ARROW[300:],
-        ARROW,
-        True,
-    ),
+    "a damaged Arrow stream": (GOOD_ARROW[:200] + bytes(range(100)) + GOOD_ARROW[300:], ARROW, True),
     "Arrow without columns": (arrow({}), ARROW, True),
     "Arrow with other columns": (arrow({"a": [1], "b": ["x"]}), ARROW, True),
     "Arrow with columns of other types": (

@@ -73,11 +73,7 @@ def assert_model_before_and_after(run: Scenario) -> None:
 def test_interpolation_replaces_the_model_until_triton_is_restarted(
     kafka: Kafka, plant_scenario: MakeScenario, disposable_triton: LocalTriton
 ) -> None:
-    run = plant_scenario(
-        kafka.bootstrap_servers,
-        "Triton killed, then restarted",
-        triton=disposable_triton.grpc_url,
-    )
+    run = plant_scenario(kafka.bootstrap_servers, "Triton killed, then restarted", triton=disposable_triton.grpc_url)
     stream_with_faults(run, disposable_triton.kill, repair=disposable_triton.restart)
     assert_interpolation_during_the_fault(run)
     assert run.end().counts["identical_duplicates"] == 0
@@ -100,9 +96,7 @@ def test_no_row_is_lost_when_triton_drains_and_restarts(
     kafka: Kafka, plant_scenario: MakeScenario, disposable_triton: LocalTriton
 ) -> None:
     run = plant_scenario(
-        kafka.bootstrap_servers,
-        "Triton drained (SIGTERM), then restarted",
-        triton=disposable_triton.grpc_url,
+        kafka.bootstrap_servers, "Triton drained (SIGTERM), then restarted", triton=disposable_triton.grpc_url
     )
     stream_with_faults(run, disposable_triton.restart, repair=lambda: None)
     assert_model_before_and_after(run)
@@ -114,9 +108,7 @@ def test_interpolation_replaces_the_model_while_triton_misses_its_deadline(
 ) -> None:
     with Proxy(port_of(disposable_triton.grpc_url)) as proxy:
         run = plant_scenario(
-            kafka.bootstrap_servers,
-            "Triton slow: 0.1 s, then 8 s per packet; deadline 5 s",
-            triton=proxy.address,
+            kafka.bootstrap_servers, "Triton slow: 0.1 s, then 8 s per packet; deadline 5 s", triton=proxy.address
         )
         stream_with_faults(run, lambda: proxy.delay(0.1), lambda: proxy.delay(8), repair=proxy.heal)
     assert_interpolation_during_the_fault(run)
@@ -156,9 +148,7 @@ def test_a_corrupt_version_beside_the_good_one_does_not_stop_the_model(
     shutil.copytree(CHECKOUT / "model_repo" / "plant-pump", model)
     with LocalTriton(repository, control_mode="poll", poll_s=1) as triton:
         run = plant_scenario(
-            kafka.bootstrap_servers,
-            "Triton loads a corrupt version beside the good one",
-            triton=triton.grpc_url,
+            kafka.bootstrap_servers, "Triton loads a corrupt version beside the good one", triton=triton.grpc_url
         )
 
         def corrupt() -> None:

@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.core.vocabulary import FINAL, PROVISIONAL
-from glaim_stream.windows.holes import (
-    Rules,
-    StepRows,
-    final_rows,
-    look_back,
-    provisional_rows,
-    settled_rows,
-)
+from glaim_stream.windows.holes import Rules, StepRows, final_rows, look_back, provisional_rows, settled_rows
 from glaim_stream.windows.rings import Rings
 
 RULES = Rules(window=6, revise_after=2, max_gap=3, step_ms=1000, model_index=0)
@@ -48,17 +41,7 @@ def cells(rows: StepRows) -> list[tuple[int, int, int, bool, bool, bool]]:
 
 
 def test_look_back_returns_the_age_of_every_sensor_and_group() -> None:
-    lookback = look_back(
-        rings(
-            "x . . . . x",
-            ". . x . . .",
-            "|",
-            "x . . . . .",
-            ". . . . . .",
-        ),
-        RULES,
-        0,
-    )
+    lookback = look_back(rings("x . . . . x", ". . x . . .", "|", "x . . . . .", ". . . . . ."), RULES, 0)
     assert lookback.age.tolist() == [[0, 3], [5, 6]]
     assert lookback.group_age.tolist() == [0, 5]
     assert lookback.observed[0, 1].tolist() == [False, False, True, False, False, False]

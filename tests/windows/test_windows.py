@@ -10,18 +10,7 @@ from hypothesis import strategies as st
 
 from glaim_stream.core.catalogue import Catalogue, parse_catalogue
 from glaim_stream.windows.partition import PartitionWindows
-from tests.event_time import (
-    NAN,
-    by_group,
-    by_key,
-    catalogues,
-    events,
-    fed,
-    feed,
-    in_batches,
-    near_events,
-    newest,
-)
+from tests.event_time import NAN, by_group, by_key, catalogues, events, fed, feed, in_batches, near_events, newest
 from tests.reference import ReferenceWindows
 from tests.support import STEP_MS, Event, Row, catalogue, rows_of
 

@@ -73,21 +73,9 @@ PINNED: list[tuple[Callable[..., Any], str, str]] = [
     (ConsumerMessage.on_final_ack, "0a0f3b85deaa", "calls our ack"),
     (Message.ack, "fa0c25acc04e", "counts references down and calls on_final_ack"),
     (Stream.noack, "9fe4e1717d05", "lets the agent acknowledge events itself"),
-    (
-        SubscriptionState.fetch_context,
-        "b0b057921de5",
-        "entered by our stay: marks the consumer as polled",
-    ),
-    (
-        SubscriptionState.fetcher_idle_time.fget,
-        "016ccdf23df8",
-        "reports to the coordinator how long ago that was",
-    ),
-    (
-        GroupCoordinator._heartbeat_routine,
-        "08551ac89935",
-        "leaves the group if that was too long ago",
-    ),
+    (SubscriptionState.fetch_context, "b0b057921de5", "entered by our stay: marks the consumer as polled"),
+    (SubscriptionState.fetcher_idle_time.fget, "016ccdf23df8", "reports to the coordinator how long ago that was"),
+    (GroupCoordinator._heartbeat_routine, "08551ac89935", "leaves the group if that was too long ago"),
     (driver.AIOKafkaConsumerThread._fetch_records, "2f7b103f8836", "overridden: the first look at the broker"),
     (fetcher.Fetcher.fetched_records, "e0c2abb93915", "takes what the client holds, and has the next fetch sent"),
     (

@@ -43,10 +43,7 @@ def test_a_worker_has_started_once_topics_group_and_models_are_available() -> No
     health.await_answers(["a", "b"], "triton")
     health.topics_are_there()
     health.joined()
-    assert health.started.why_not == (
-        "model a: triton was not queried yet",
-        "model b: triton was not queried yet",
-    )
+    assert health.started.why_not == ("model a: triton was not queried yet", "model b: triton was not queried yet")
     health.answered("a")
     health.not_answered("b", "triton has not answered yet: connection refused")
     assert health.started.why_not == ("model b: triton has not answered yet: connection refused",)

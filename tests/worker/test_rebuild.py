@@ -210,9 +210,7 @@ async def test_after_a_commit_that_a_mirror_has_translated_the_rebuild_uses_reco
     assert log.recalled == [Commit(50, 0)]
 
 
-async def test_near_the_epoch_the_rebuild_starts_at_the_oldest_record(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_near_the_epoch_the_rebuild_starts_at_the_oldest_record(monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log(step_ms=1, commit=OffsetAndMetadata(5, ""))
     assert await read(log, 5, monkeypatch) == [0, 1, 2, 3, 4]
 

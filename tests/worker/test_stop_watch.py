@@ -85,11 +85,7 @@ def test_a_stop_in_order_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "stop",
-    [
-        "await asyncio.Event().wait()",
-        "open(fifo)",
-        "asyncio.get_running_loop().run_in_executor(None, open, fifo)",
-    ],
+    ["await asyncio.Event().wait()", "open(fifo)", "asyncio.get_running_loop().run_in_executor(None, open, fifo)"],
     ids=["the event loop waits", "the main thread is stuck in a call", "a thread is joined at exit"],
 )
 def test_a_stop_that_takes_longer_ends_with_what_is_unanswered(stop: str, tmp_path: Path) -> None:

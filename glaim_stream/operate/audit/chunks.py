@@ -1,4 +1,4 @@
-"""Walks through several sorted tables side by side: group after group, and within a group step after step."""
+"""Walks through sorted tables side by side: group after group, and within a group step after step."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.operate.audit.keys import Ints
-from glaim_stream.operate.sorting import Place, Rows, SortedFile, count_below, place_of
+from glaim_stream.operate.database import Columns, Database
 
-BY = ("group", "step")
-CHUNK_ROWS = 1 << 15  # rows of each table in a chunk
+CHUNK_ROWS = 1 << 16  # rows of all tables in a chunk
 _FIRST, _LAST = -(1 << 62), 1 << 62
+
+Place = tuple[int, int]  # group and step
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Places (group, step) between which a chunk holds everything; `upper` is outside."""
+    """Places between which a chunk holds everything; `upper` is outside."""
 
     lower: Place = (-1, _FIRST)
-    upper: Place = (_LAST, _LAST)
+    upper: Place = (1 << 31, _LAST)
 
     def first_step(self, group: NDArray[Any]) -> Ints:
         """First step of the chunk for each group, int64 [n]."""
@@ -32,77 +33,49 @@ class Bounds:
         """The step after the last one of the chunk for each group, int64 [n]."""
         return np.where(group == self.upper[0], self.upper[1], _LAST)
 
-
-class _Cursor:
-    """A sorted table, read from the front."""
-
-    def __init__(self, table: SortedFile, rows: int) -> None:
-        self._blocks = _cut(table.blocks(), rows)
-        self._next = next(self._blocks, None)
-        self._held: Rows | None = None
-
-    @property
-    def more(self) -> bool:
-        """Whether rows follow the rows in memory."""
-        return self._next is not None
-
-    @property
-    def end(self) -> Place:
-        """Place of the last row in memory."""
-        assert self._held is not None
-        return place_of(self._held[-1], BY)
-
-    def fill(self, *, longer: bool = False) -> None:
-        """Read until at least one row is in memory, or more than now, as far as there are any."""
-        if self._next is not None and (longer or self._held is None or not len(self._held)):
-            self._held = self._next if self._held is None else np.concatenate([self._held, self._next])
-            self._next = next(self._blocks, None)
-
-    def count(self, limit: Place | None) -> int:
-        """Number of rows in memory that lie before a place; all for None."""
-        if self._held is None:
-            return 0
-        return len(self._held) if limit is None else count_below(self._held, limit, BY)
-
-    def take(self, count: int, dtype: np.dtype[np.void]) -> Rows:
-        """Remove the first rows."""
-        if self._held is None:
-            return np.empty(0, dtype)
-        out, self._held = self._held[:count], self._held[count:]
-        return out
+    def __str__(self) -> str:
+        """A condition of SQL."""
+        (first, first_step), (last, end_step) = self.lower, self.upper
+        if first == last:
+            return f'"group" = {first} AND step >= {first_step} AND step < {end_step}'
+        return (
+            f'"group" BETWEEN {first} AND {last} AND ("group" > {first} OR step >= {first_step}) '
+            f'AND ("group" < {last} OR step < {end_step})'
+        )
 
 
-def chunks(tables: Sequence[SortedFile], *, rows: int = CHUNK_ROWS) -> Iterator[tuple[Bounds, list[Rows]]]:
-    """Cut tables that are sorted by `BY` at the same places.
+def chunks(
+    database: Database, tables: Sequence[str], *, rows: int = CHUNK_ROWS
+) -> Iterator[tuple[Bounds, list[Columns]]]:
+    """Sort tables by group, step and order of arrival, and cut them at the same places.
 
-    A chunk has at most `rows` rows of each table, unless one step of one group has more: a step is never cut.
+    A chunk has at most `rows` rows, and those of one more step: a step is never cut.
 
     Args:
-        tables: tables sorted by group and step.
-        rows: most rows of each table in a chunk.
+        database: tables with the columns `group` and `step`.
+        tables: their names.
+        rows: most rows of a chunk.
     """
-    cursors = [_Cursor(table, rows) for table in tables]
+    for name in tables:
+        database.run(
+            f'CREATE TABLE sorted_{name} AS SELECT * FROM {name} ORDER BY "group", step, rowid', f"DROP TABLE {name}"
+        )
     lower = Bounds().lower
-    while True:
-        for cursor in cursors:
-            cursor.fill()
-        going_on = [cursor for cursor in cursors if cursor.more]
-        limit = min((cursor.end for cursor in going_on), default=None)
-        counts = [cursor.count(limit) for cursor in cursors]
-        if limit is not None and not any(counts):
-            for cursor in going_on:
-                if cursor.end == limit:
-                    cursor.fill(longer=True)
-            continue
-        upper = Bounds().upper if limit is None else limit
-        taken = [cursor.take(count, table.dtype) for cursor, table, count in zip(cursors, tables, counts, strict=True)]
-        yield Bounds(lower, upper), taken
-        if limit is None:
-            return
+    for upper in [*_cuts(database, tables, rows), Bounds().upper]:
+        bounds = Bounds(lower, upper)
+        yield bounds, [database.read(f"SELECT * FROM sorted_{name} WHERE {bounds}") for name in tables]
         lower = upper
 
 
-def _cut(blocks: Iterator[Rows], rows: int) -> Iterator[Rows]:
-    for block in blocks:
-        for start in range(0, len(block), rows):
-            yield block[start : start + rows]
+def _cuts(database: Database, tables: Sequence[str], rows: int) -> list[Place]:
+    """The first place of each chunk after the first one."""
+    places = " UNION ALL ".join(f'SELECT "group", step FROM sorted_{name}' for name in tables)
+    out: list[Place] = []
+    before = last = 0
+    for part in database.parts(f'SELECT "group", step, count(*) AS rows FROM ({places}) GROUP BY ALL ORDER BY ALL'):
+        until = before + np.cumsum(part["rows"])
+        chunk = np.append(last, (until - part["rows"]) // rows)
+        at = np.flatnonzero(np.diff(chunk))
+        out += zip(part["group"][at].tolist(), part["step"][at].tolist(), strict=True)
+        before, last = int(until[-1]), int(chunk[-1])
+    return out

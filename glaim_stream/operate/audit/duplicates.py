@@ -6,8 +6,6 @@ transactions never publish the same row; a worker with at-least-once delivery ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from glaim_stream.core.vocabulary import UPGRADED, Method
@@ -15,15 +13,42 @@ from glaim_stream.operate.audit.expected import Expected
 from glaim_stream.operate.audit.keys import Bools, Ints, Keys
 from glaim_stream.operate.audit.output_rows import OutputRows, same_values
 from glaim_stream.operate.audit.report import Findings
-from glaim_stream.operate.audit.step_set import StepSet
+from glaim_stream.operate.database import Database
 from glaim_stream.windows import HORIZON
 
 _RESOLUTION_SLACK = 1.001  # allowance for rounding of the difference itself
 _RELATIVE_TOLERANCE = 1e-5  # tolerance of values that are not rounded
 
 
+class Fallbacks:
+    """The steps at which a fallback made a row, of each model, in a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        database.run("CREATE TABLE fallbacks(model INTEGER, step BIGINT)")
+
+    def add(self, rows: OutputRows) -> None:
+        """Add the steps of these rows."""
+        fallback = np.isin(rows.method, (Method.GAUSSIAN, Method.INTERPOLATION, Method.LAST_VALUE))
+        self._database.insert(
+            "INSERT INTO fallbacks SELECT DISTINCT model, step FROM given",
+            {"model": rows.model[fallback], "step": rows.step[fallback]},
+        )
+
+    def any_between(self, model: int, first: Ints, last: Ints) -> Bools:
+        """True where a fallback made a row of the model in the steps `[first, last]`; bool [n]."""
+        steps = f"model = {model} AND step BETWEEN {first.min()} AND {last.max()}"
+        found: Bools = self._database.read(
+            f"""SELECT coalesce(step <= last, false) AS found
+            FROM given ASOF LEFT JOIN (SELECT DISTINCT step FROM fallbacks WHERE {steps}) ON first <= step
+            ORDER BY place""",
+            {"place": np.arange(len(first)), "first": first, "last": last},
+        )["found"]
+        return found
+
+
 def check_duplicates(
-    expected: Expected, rows: OutputRows, row_key: Ints, keys: Keys, *, fallbacks: Sequence[StepSet], examples: int
+    expected: Expected, rows: OutputRows, row_key: Ints, keys: Keys, *, fallbacks: Fallbacks, examples: int
 ) -> Findings:
     """Compare each row with the next one of its key and revision.
 
@@ -32,7 +57,7 @@ def check_duplicates(
         rows: the output.
         row_key: key of each row.
         keys: keys of the partition.
-        fallbacks: steps at which a fallback made a row, by model (`note_fallbacks`).
+        fallbacks: steps at which a fallback made a row.
         examples: most offences of a finding.
     """
     order = np.lexsort((np.arange(len(row_key)), rows.revision, row_key))
@@ -90,7 +115,7 @@ def same_rows(rows: OutputRows, first: Ints, second: Ints, resolution: np.ndarra
     return same
 
 
-def may_differ(rows: OutputRows, first: Ints, second: Ints, keys: Keys, fallbacks: Sequence[StepSet]) -> Bools:
+def may_differ(rows: OutputRows, first: Ints, second: Ints, keys: Keys, fallbacks: Fallbacks) -> Bools:
     """True where imputed rows may differ though they name the same method; bool [n].
 
     An upgrade is made when the model is back, which is not in the topic. A version or a closed form may be replaced
@@ -104,15 +129,8 @@ def may_differ(rows: OutputRows, first: Ints, second: Ints, keys: Keys, fallback
         step = rows.step[second[here]]
         earliest = step - HORIZON - int(keys.columns.window[model])
         latest = step + int(keys.columns.revise_after[model])
-        out[here] |= fallbacks[model].any_between(earliest, latest)
+        out[here] |= fallbacks.any_between(model, earliest, latest)
     return out
-
-
-def note_fallbacks(rows: OutputRows, fallbacks: Sequence[StepSet]) -> None:
-    """Add the steps at which a fallback made one of these rows, to one set for each model."""
-    fallback = np.isin(rows.method, (Method.GAUSSIAN, Method.INTERPOLATION, Method.LAST_VALUE))
-    for model in np.unique(rows.model[fallback]).tolist():
-        fallbacks[model].add(rows.step[fallback & (rows.model == model)])
 
 
 def both_read(expected: Expected, rows: OutputRows, row_key: Ints, first: Ints, second: Ints) -> Bools:

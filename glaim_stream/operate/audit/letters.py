@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,14 +14,13 @@ from glaim_stream.decode import HEADER_PREFIX, RECEIPT_HEADER, positions_of
 from glaim_stream.operate.audit.keys import Ints
 from glaim_stream.operate.audit.model_columns import ModelColumns
 from glaim_stream.operate.audit.report import Finding, Offence
-from glaim_stream.operate.sorting import RUN_ROWS, Rows, SortedFile, count_below
+from glaim_stream.operate.database import Database
 
 _MAX_POSITIONS = 1 << 24  # most readings of one record: far above what fits into one
 _MOST_WAITING = 1 << 14
 _WHOLE = -(1 << 62)  # position that stands for a whole record
-_BY = ("partition", "offset")
 _NONE = np.empty(0, np.int64)
-_LETTER = np.dtype([("partition", "<i4"), ("offset", "<i8"), ("position", "<i8"), ("cause", "<i4")])
+_COLUMNS = ("partition", "offset", "position", "cause")
 
 
 class Letters:
@@ -63,26 +60,22 @@ def _among(values: Ints, ordered: Ints) -> NDArray[np.bool_]:
     return found
 
 
-class LetterFile:
-    """The dead letters of all partitions, sorted on disk."""
+class LetterTable:
+    """The dead letters of all partitions, in a database."""
 
-    def __init__(
-        self, folder: Path, topic: str, judged: Mapping[int, range] | None = None, *, run_rows: int = RUN_ROWS
-    ) -> None:
-        """Begin a file.
+    def __init__(self, database: Database, topic: str, judged: Mapping[int, range] | None = None) -> None:
+        """Begin a table.
 
         Args:
-            folder: folder of the temporary files.
+            database: a database without a table of letters.
             topic: letters of other topics are not added.
             judged: offsets whose letters are counted, by partition; None for all.
-            run_rows: number of letters that are sorted in memory.
         """
         self._topic, self._judged = topic, judged
-        self._file = SortedFile(folder, "dead letters", _LETTER, _BY, run_rows=run_rows)
+        self._database = database
+        database.run('CREATE TABLE letters(partition INTEGER, "offset" BIGINT, position BIGINT, cause INTEGER)')
         self._causes: dict[str, int] = {}
         self._waiting: list[tuple[int, int, int, int]] = []
-        self._blocks: Iterator[Rows] = iter(())
-        self._held: Rows = np.empty(0, _LETTER)
         self.by_cause: dict[str, int] = {}
         self.by_partition: dict[int, int] = {}
 
@@ -110,53 +103,43 @@ class LetterFile:
         return True
 
     def close(self) -> None:
-        """Count the letters, each place once, and begin to read them; no more are added."""
+        """Sort and count the letters, each place once; no more are added."""
         self._flush()
-        causes: Counter[int] = Counter()
-        partitions: Counter[int] = Counter()
-        for block in _whole_records(self._file.blocks()):
-            # The last of several letters of one place counts.
-            order = np.lexsort((np.arange(len(block)), block["position"], block["offset"], block["partition"]))
-            place = block[order][["partition", "offset", "position"]]
-            last = order[np.append(place[1:] != place[:-1], True)[: len(order)]]
-            last = last[self._counted(block[last])]
-            causes.update(block["cause"][last].tolist())
-            partitions.update(block["partition"][last].tolist())
+        # The last of several letters of one place counts.
+        self._database.run(
+            """CREATE TABLE sorted_letters AS
+            SELECT partition, "offset", position, arg_max(cause, rowid) AS cause
+            FROM letters GROUP BY ALL ORDER BY partition, "offset" """,
+            "DROP TABLE letters",
+        )
+        judged = [
+            f'(partition = {partition} AND "offset" >= {offsets.start} AND "offset" < {offsets.stop})'
+            for partition, offsets in (self._judged or {}).items()
+        ]
+        counted = "true" if self._judged is None else " OR ".join(["false", *judged])
         names = list(self._causes)
-        self.by_cause = {names[code]: count for code, count in sorted(causes.items())}
+        causes, partitions = (
+            self._database.rows(
+                f"SELECT {by}, count(*) FROM sorted_letters WHERE {counted} GROUP BY {by} ORDER BY {by}"
+            )
+            for by in ("cause", "partition")
+        )
+        self.by_cause = {names[code]: count for code, count in causes}
         self.by_partition = dict(partitions)
-        self._blocks = self._file.blocks()
 
     def between(self, partition: int, first: int, end: int) -> Letters:
-        """The letters of a partition's records `[first, end)`; each call begins where the last one ended or later."""
-        parts = []
-        while True:
-            count = count_below(self._held, (partition, end), _BY)
-            skipped = min(count, count_below(self._held, (partition, first), _BY))
-            parts.append(self._held[skipped:count])
-            self._held = self._held[count:]
-            if len(self._held):
-                break
-            block = next(self._blocks, None)
-            if block is None:
-                break
-            self._held = block
-        found = np.concatenate(parts)
+        """The letters of a partition's records `[first, end)`."""
+        found = self._database.read(
+            f"""SELECT "offset", position FROM sorted_letters
+            WHERE partition = {partition} AND "offset" >= {first} AND "offset" < {end}"""
+        )
         whole = found["position"] == _WHOLE
         offset = found["offset"]
         return Letters(offset[whole], (offset[~whole], found["position"][~whole]))
 
-    def _counted(self, letters: Rows) -> NDArray[np.bool_]:
-        if self._judged is None:
-            return np.ones(len(letters), np.bool_)
-        counted = np.zeros(len(letters), np.bool_)
-        for partition, offsets in self._judged.items():
-            inside = (letters["offset"] >= offsets.start) & (letters["offset"] < offsets.stop)
-            counted |= (letters["partition"] == partition) & inside
-        return counted
-
     def _flush(self) -> None:
-        self._file.add(np.array(self._waiting, _LETTER))
+        columns = np.array(self._waiting, np.int64).reshape(-1, len(_COLUMNS)).T
+        self._database.add("letters", dict(zip(_COLUMNS, columns, strict=True)))
         self._waiting = []
 
 
@@ -199,15 +182,3 @@ def missing_late(too_late: Readings, *, partition: int, columns: ModelColumns, e
         event_time_ms, offset = int(too_late.event_time_ms[row]), int(too_late.offset[row])
         offences.append(Offence(partition, group, sensor, event_time_ms, offset, detail="too late for its window"))
     return Finding(len(too_late), offences)
-
-
-def _whole_records(blocks: Iterator[Rows]) -> Iterator[Rows]:
-    """Cut blocks so that none ends between the letters of one record."""
-    held: Rows = np.empty(0, _LETTER)
-    for block in blocks:
-        rows = np.concatenate([held, block])
-        of_record = rows[["partition", "offset"]]
-        begin = int(np.flatnonzero(of_record == of_record[-1])[0])
-        yield rows[:begin]
-        held = rows[begin:]
-    yield held

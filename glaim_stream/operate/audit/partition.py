@@ -12,17 +12,17 @@ on is `pending`. Event time up to the commit, less the allowed lateness, closes 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, fields
+from typing import TypeVar
 
 import numpy as np
 
 from glaim_stream.core.readings import Readings
 from glaim_stream.core.rejects import Reject
 from glaim_stream.operate.audit.arrivals import ArrivalClock, Arrivals, arrivals_of
-from glaim_stream.operate.audit.chunks import BY, CHUNK_ROWS, Bounds, chunks
+from glaim_stream.operate.audit.chunks import CHUNK_ROWS, Bounds, chunks
 from glaim_stream.operate.audit.commits import Commit, check_commit, needed_by_windows
-from glaim_stream.operate.audit.duplicates import check_duplicates, note_fallbacks
+from glaim_stream.operate.audit.duplicates import Fallbacks, check_duplicates
 from glaim_stream.operate.audit.expected import Expected, RangeStart, expected_rows, surely_whole
 from glaim_stream.operate.audit.holes import Speakers, check_finals, check_silence, last_speakers, slow_sensors_heard
 from glaim_stream.operate.audit.judged_steps import JudgedSteps
@@ -32,18 +32,19 @@ from glaim_stream.operate.audit.model_columns import ModelColumns
 from glaim_stream.operate.audit.outages import JudgedGroups, OutageEvent, Spoken, check_outages, expected_outages
 from glaim_stream.operate.audit.output_rows import OutputRows
 from glaim_stream.operate.audit.report import Finding, Findings, Offence
-from glaim_stream.operate.audit.step_set import StepSet
-from glaim_stream.operate.audit.tables import (
-    OUTAGE,
-    READING,
-    ROW,
-    packed_readings,
-    packed_rows,
-    unpacked_readings,
-    unpacked_rows,
-)
 from glaim_stream.operate.audit.values import check_invented, check_presence, check_values
-from glaim_stream.operate.sorting import RUN_ROWS, Rows, SortedFile
+from glaim_stream.operate.database import Columns, Database
+
+_Table = TypeVar("_Table", Readings, OutputRows)
+_TABLES = {
+    "readings": """model INTEGER, "group" INTEGER, sensor INTEGER, event_time_ms BIGINT, value DOUBLE, "offset" BIGINT,
+        position INTEGER, quality TINYINT, produced_ms BIGINT, requeued BOOLEAN, step BIGINT, open_from BIGINT,
+        lettered BOOLEAN""",
+    "output": """model INTEGER, "group" INTEGER, sensor INTEGER, step BIGINT, value DOUBLE, observed BOOLEAN,
+        final BOOLEAN, method TINYINT, gap_age INTEGER, revision INTEGER, event_time_ms BIGINT, quality TINYINT,
+        once BOOLEAN, version INTEGER""",
+    "outages": '"group" INTEGER, step BIGINT, ts_ms BIGINT, kind INTEGER',
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,28 +85,25 @@ class _Carried:
 class PartitionAudit:
     """The audit of one partition: takes readings in order of arrival, rows and outages, and finds offences.
 
-    Memory does not grow with their number: it holds one run while they are sorted and one chunk while they are judged.
-    One number for each group stays, and one bit for each step at which a fallback made a row.
+    Memory does not grow with their number: it holds the part of the database that fits, and one chunk while it is
+    judged. One number for each group stays.
     """
 
     def __init__(
         self,
         given: Given,
         columns: ModelColumns,
-        folder: Path,
+        database: Database,
         *,
         examples: int = 5,
-        run_rows: int = RUN_ROWS,
         chunk_rows: int = CHUNK_ROWS,
     ) -> None:
         self._given, self._columns = given, columns
         self._examples, self._chunk_rows = examples, chunk_rows
-        self._readings, self._rows, self._outages = (
-            SortedFile(folder, name, dtype, BY, run_rows=run_rows)
-            for name, dtype in (("readings", READING), ("rows", ROW), ("outages", OUTAGE))
-        )
+        self._database = database
+        database.run(*(f"CREATE TABLE {name}({columns})" for name, columns in _TABLES.items()))
         self._clock = ArrivalClock(columns, given.committed)
-        self._fallbacks = [StepSet() for _ in columns.step_ms]
+        self._fallbacks = Fallbacks(database)
         self._judged_groups = JudgedGroups()
         self._kinds: dict[str, int] = {}
         self._start = RangeStart()
@@ -140,25 +138,27 @@ class PartitionAudit:
             self._too_late,
             missing_late(taken.where(late), partition=given.partition, columns=columns, examples=self._examples),
         )
-        self._readings.add(packed_readings(readings, step, open_from, lettered))
+        # Of dead letters, `open_from` has no meaning.
+        self._database.add(
+            "readings", {**_columns(readings), "step": step, "open_from": open_from, "lettered": lettered}
+        )
 
     def add_rows(self, rows: OutputRows) -> None:
         """Add the next output rows in the order of the topic."""
-        note_fallbacks(rows, self._fallbacks)
-        self._rows.add(packed_rows(rows.where(self._given.judged.holds(rows.step, rows.model))))
+        self._fallbacks.add(rows)
+        self._database.add("output", _columns(rows.where(self._given.judged.holds(rows.step, rows.model))))
 
     def add_outages(self, events: Iterable[OutageEvent]) -> None:
         """Add events of the outage topic."""
         model, step_ms = self._columns.model_of_group(), self._columns.step_ms
-        table = np.array(
-            [
-                (each.group, each.ts_ms // int(step_ms[model[each.group]]), each.ts_ms, self._kind(each.kind))
-                for each in events
-            ],
-            OUTAGE,
-        )
-        if len(table):
-            self._outages.add(table[self._given.judged.holds(table["step"], model[table["group"]])])
+        places = [
+            (each.group, each.ts_ms // int(step_ms[model[each.group]]), each.ts_ms, self._kind(each.kind))
+            for each in events
+        ]
+        group, step, ts_ms, kind = np.array(places, np.int64).reshape(-1, 4).T
+        judged = self._given.judged.holds(step, model[group])
+        columns = {"group": group, "step": step, "ts_ms": ts_ms, "kind": kind}
+        self._database.add("outages", {name: column[judged] for name, column in columns.items()})
 
     def findings(self, *, dead_letters: int, outages_known: bool) -> Findings:
         """Apply every rule; keep at most `examples` offences of each problem.
@@ -170,7 +170,7 @@ class PartitionAudit:
         given = self._given
         self._found.counts["dead_letters"] = dead_letters
         judged_groups = self._judged_groups.codes if outages_known and self._outages_can_be_judged else None
-        for bounds, tables in chunks([self._readings, self._rows, self._outages], rows=self._chunk_rows):
+        for bounds, tables in chunks(self._database, list(_TABLES), rows=self._chunk_rows):
             self._add(self._judge(bounds, tables, judged_groups))
         self._extend(self._lost, self._too_late)
         self._found.problems["missing_dead_letters"] = self._lost
@@ -182,12 +182,15 @@ class PartitionAudit:
     def _outages_can_be_judged(self) -> bool:
         return self._given.complete and self._given.judge_until is None
 
-    def _judge(self, bounds: Bounds, tables: Sequence[Rows], judged_groups: Ints | None) -> Findings:
+    def _judge(self, bounds: Bounds, tables: Sequence[Columns], judged_groups: Ints | None) -> Findings:
         """Apply the rules to one chunk."""
         given, columns, carried = self._given, self._columns, self._carried
         closed = self._clock.closed_at_commit
-        arrivals, letters = unpacked_readings(tables[0], closed, given.committed, columns)
-        rows = unpacked_rows(tables[1], columns)
+        readings, table = _made(Readings, tables[0]), tables[0]
+        lettered, letters = table["lettered"], readings.where(table["lettered"])
+        open_from = table["open_from"][~lettered]
+        arrivals = arrivals_of(readings.where(~lettered), open_from, closed, given.committed, columns)
+        rows = _made(OutputRows, tables[1])
         letter_step = letters.event_time_ms // columns.step_ms[letters.model]
         keys = Keys.over(
             given.partition, columns, arrivals.step, rows.step, letter_step, carried.speakers.step, carried.heard_step
@@ -266,9 +269,10 @@ class PartitionAudit:
     def _kind(self, kind: str) -> int:
         return self._kinds.setdefault(kind, len(self._kinds))
 
-    def _announced(self, table: Rows) -> set[OutageEvent]:
+    def _announced(self, table: Columns) -> set[OutageEvent]:
         kinds = list(self._kinds)
-        return {OutageEvent(ts_ms, group, kinds[kind]) for group, _, ts_ms, kind in table.tolist()}
+        columns = (table[name].tolist() for name in ("ts_ms", "group", "kind"))
+        return {OutageEvent(ts_ms, group, kinds[kind]) for ts_ms, group, kind in zip(*columns, strict=True)}
 
     def _add(self, found: Findings) -> None:
         """Add the findings of a chunk; the examples kept are the first ones of all chunks in the rule's order."""
@@ -288,3 +292,11 @@ class PartitionAudit:
 
     def _by_time(self, offence: Offence) -> tuple[int, int]:
         return offence.ts_ms or 0, self._columns.index.group(offence.group or "")
+
+
+def _columns(table: Readings | OutputRows) -> Columns:
+    return {each.name: getattr(table, each.name) for each in fields(table)}
+
+
+def _made(kind: type[_Table], columns: Columns) -> _Table:
+    return kind(**{each.name: columns[each.name] for each in fields(kind)})

@@ -19,14 +19,14 @@ from glaim_stream.core.times import text_of_ms
 from glaim_stream.kafka import reader
 from glaim_stream.operate.audit.commits import Commit
 from glaim_stream.operate.audit.judged_steps import JudgedSteps
-from glaim_stream.operate.audit.letters import LetterFile
+from glaim_stream.operate.audit.letters import LetterTable
 from glaim_stream.operate.audit.model_columns import ModelColumns
 from glaim_stream.operate.audit.output_rows import OutputReader
 from glaim_stream.operate.audit.partition import Given, PartitionAudit
 from glaim_stream.operate.audit.report import PROBLEMS, AuditReport, Finding, Findings, Offence, PartitionRange
 from glaim_stream.operate.audit.topics import Ends, Offsets, Progress, TopicReader, admin_client, at_partition
 from glaim_stream.operate.audit.warnings import check_losses, current_losses, warnings_of
-from glaim_stream.operate.sorting import temporary_folder
+from glaim_stream.operate.database import database
 from glaim_stream.windows import HORIZON
 
 _NO_END = 1 << 62
@@ -46,7 +46,7 @@ class Request:
         until_ms: judge only steps that end at or before this time, and rejected readings of records stamped before it.
         wait_s: longest wait until the consumer group has committed the whole input, seconds.
         examples: most offences of each problem to keep.
-        temp_folder: folder of the sorted topics; None for the system's.
+        temp_folder: folder of what does not fit into memory; None for the system's.
     """
 
     from_offset: Offsets = None
@@ -62,8 +62,8 @@ def audit(settings: Settings, request: Request | None = None, *, on_progress: Pr
     """Audit the topics of `settings`.
 
     Reads without a consumer group, from the oldest record to where the topics ended at the start, and changes nothing.
-    Memory does not grow with the topics: they are sorted in a temporary folder, at some 60 bytes for each reading and
-    50 for each row of one partition, and up to twice that while they are merged.
+    Memory does not grow with the topics: they are sorted in a database, and what is above 128 MB of one partition lies
+    in a temporary folder.
 
     Args:
         settings: Kafka, topics, consumer group and catalogue; contracts are used if they exist.
@@ -71,8 +71,8 @@ def audit(settings: Settings, request: Request | None = None, *, on_progress: Pr
         on_progress: called while records are read.
 
     Raises:
-        SettingsError: the broker or a topic is not there, the temporary folder takes no more data, or there is nothing
-            to judge in the requested stretch of time.
+        SettingsError: DuckDB, the broker or a topic is not there, the temporary folder takes no more data, or there is
+            nothing to judge in the requested stretch of time.
         CatalogueError, ContractError: the catalogue or a contract cannot be used.
     """
     return asyncio.run(_audit(settings, request or Request(), on_progress))
@@ -100,9 +100,10 @@ async def _audit(settings: Settings, request: Request, on_progress: Progress | N
         begins = await _begins(topics, request, columns, inputs, outputs, oldest)
         records = await _judged_records(topics, request, inputs, begins, input_ends)
 
-        folder = stack.enter_context(temporary_folder(request.temp_folder))
-        letters = LetterFile(
-            folder, settings.input_topic, {tp.partition: records[tp] for tp in inputs} if _dated(request) else None
+        letters = LetterTable(
+            stack.enter_context(database(request.temp_folder)),
+            settings.input_topic,
+            {tp.partition: records[tp] for tp in inputs} if _dated(request) else None,
         )
         foreign_letters = await topics.letters(letters, {tp: output_ends[tp] for tp in (*refused, *late)})
 
@@ -122,7 +123,7 @@ async def _audit(settings: Settings, request: Request, on_progress: Progress | N
                 number, begins[tp], input_ends[tp], whole, commits[tp], judged, records[tp],
                 at_partition(request.until_offset, number),
             )  # fmt: skip
-            with temporary_folder(folder) as own:
+            with database(request.temp_folder) as own:
                 partition = PartitionAudit(given, columns, own, examples=request.examples)
                 groups_of[number] = set()
                 count = 0

@@ -17,7 +17,7 @@ from glaim_stream.core.settings import Settings
 from glaim_stream.decode import Decoded, Decoder
 from glaim_stream.kafka import Loss, Range, admin_options, no_topic, read_losses, read_range, rebuild_from_metadata
 from glaim_stream.operate.audit.commits import Commit
-from glaim_stream.operate.audit.letters import LetterFile
+from glaim_stream.operate.audit.letters import LetterTable
 from glaim_stream.operate.audit.model_columns import ModelColumns
 from glaim_stream.operate.audit.outages import OutageEvent, read_outages
 from glaim_stream.operate.audit.output_rows import OutputReader, OutputRows
@@ -139,7 +139,7 @@ class TopicReader:
         ends = await self._consumer.end_offsets(tps)
         return {tp: ends[tp] if (at := found.get(tp)) is None else at.offset for tp in tps}
 
-    async def letters(self, into: LetterFile, ends: Ends) -> int:
+    async def letters(self, into: LetterTable, ends: Ends) -> int:
         """Read letters; return the number of messages that are no letters of the input topic."""
         foreign = 0
         for tp, end in ends.items():

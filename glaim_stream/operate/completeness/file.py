@@ -15,15 +15,16 @@ from glaim_stream.core.errors import SettingsError, unknown_name
 from glaim_stream.core.times import NO_TIME
 from glaim_stream.core.vocabulary import DOUBTFUL, METHODS, Method
 from glaim_stream.files import Cells, ReadingColumn, Series, duration, series_of
+from glaim_stream.operate.completeness.counts import CELLS, Span, counted, set_spans
 from glaim_stream.operate.completeness.days import Days
 from glaim_stream.operate.completeness.figures import SensorDays
 from glaim_stream.operate.completeness.report import Report, worst_first
-from glaim_stream.operate.completeness.tally import Bools, Span, Tally
-from glaim_stream.operate.completeness.tally import Cells as DayCells
+from glaim_stream.operate.database import database
 from glaim_stream.tables import Group, Progress, UserFile, beside, cells_of, fill_cells, open_file
 
 _SHORTEST_MONTH_MS = 28 * 86_400_000
 _OF_ROWS = {"group", "sensor", "ts", "observed", "method", "revision"}  # columns of `tail --out`
+Bools = NDArray[np.bool_]
 Methods = NDArray[np.int8]
 
 
@@ -85,7 +86,7 @@ def file_report(
     first_ms = first_ms if request.since_ms is None else max(first_ms, request.since_ms)
     end_ms = end_ms if request.until_ms is None else min(end_ms, request.until_ms)
     days = Days(request.zone, first_ms, max(end_ms, first_ms))
-    sensors = list(_sensors(cells, series, methods, wanted, days, first_ms, end_ms))
+    sensors = _sensors(cells, series, methods, wanted, days, first_ms, end_ms)
     return Report(
         title=name,
         source={"file": name, "step_s": series.step_ms / 1000, "rows": len(cells.times_ms)},
@@ -103,30 +104,36 @@ def file_report(
 def _sensors(
     cells: Cells, series: Series, methods: Sequence[Methods], wanted: Bools, days: Days, first_ms: int, end_ms: int
 ) -> Sequence[SensorDays]:
-    out = []
     doubted: dict[int, Bools] = {}
-    for group, sensor in _pairs(cells):
-        if not wanted[group]:
-            continue
-        grid = series.grids[group]
-        if group not in doubted:
-            doubted[group] = Group(cells.groups[group], grid.times_ms, series.values[group]).judged().doubts
-        # In the grid's own steps: where stamps jitter it drifts apart from the times of the rows.
-        origin_ms = grid.start_ms
-        span = Span.between(max(first_ms, origin_ms), max(end_ms, origin_ms), series.step_ms, origin_ms=origin_ms)
-        tally = Tally(days, span)
-        has_row = np.zeros(grid.steps, np.bool_)
-        has_row[grid.rows[grid.rows >= 0]] = True
-        method = methods[group][sensor]
-        has_row |= method != Method.NONE  # a step without a row may be filled all the same
-        good, never = (method == Method.OBSERVED) & ~doubted[group][sensor], np.zeros(grid.steps, np.bool_)
-        tally.add(DayCells(np.arange(grid.steps), method, good, never, never, has_row, np.full(grid.steps, np.nan)))
-        figures = tally.finish()
-        if len(figures):
-            out.append(
-                SensorDays(cells.groups[group], cells.sensors[sensor], series.step_ms, figures, tally.longest_gap)
-            )
-    return out
+    spans: dict[int, Span] = {}
+    with database(None) as counting:
+        counting.run(CELLS)
+        for number, (group, sensor) in enumerate(_pairs(cells)):
+            if not wanted[group]:
+                continue
+            grid = series.grids[group]
+            if group not in doubted:
+                doubted[group] = Group(cells.groups[group], grid.times_ms, series.values[group]).judged().doubts
+            # In the grid's own steps: where stamps jitter it drifts apart from the times of the rows.
+            origin_ms = grid.start_ms
+            spans[number] = Span.between(
+                cells.groups[group], cells.sensors[sensor], max(first_ms, origin_ms), max(end_ms, origin_ms),
+                series.step_ms, origin_ms=origin_ms,
+            )  # fmt: skip
+            has_row = np.zeros(grid.steps, np.bool_)
+            has_row[grid.rows[grid.rows >= 0]] = True
+            method = methods[group][sensor]
+            has_row |= method != Method.NONE  # a step without a row may be filled all the same
+            good, never = (method == Method.OBSERVED) & ~doubted[group][sensor], np.zeros(grid.steps, np.bool_)
+            counting.add(
+                "cells",
+                {
+                    "series": np.full(grid.steps, number), "cell": np.arange(grid.steps), "method": method,
+                    "good": good, "late": never, "too_late": never, "has_row": has_row,
+                },
+            )  # fmt: skip
+        set_spans(counting, spans)
+        return counted(counting, spans, days)[0]
 
 
 def _pairs(cells: Cells) -> list[tuple[int, int]]:

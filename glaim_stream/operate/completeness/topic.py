@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -22,13 +22,11 @@ from glaim_stream.core.settings import Settings
 from glaim_stream.core.times import moment_ms, text_of_ms
 from glaim_stream.decode import UNKNOWN_GROUP, Decoder, positions_of
 from glaim_stream.kafka import Range, partitions_of, ranges_of, read_range, reader
+from glaim_stream.operate.completeness.counts import counted
 from glaim_stream.operate.completeness.days import Days
-from glaim_stream.operate.completeness.figures import SensorDays
 from glaim_stream.operate.completeness.report import Report, worst_first
-from glaim_stream.operate.completeness.row_file import RowFile
-from glaim_stream.operate.completeness.spans import GroupSpan, spans_of
-from glaim_stream.operate.completeness.tally import Span, Tally
-from glaim_stream.operate.sorting import temporary_folder
+from glaim_stream.operate.completeness.rows import TopicRows
+from glaim_stream.operate.database import database
 
 _LEAD_MS = 3_600_000  # largest difference between the clocks of producers, broker and workers
 _FIRST_MESSAGES = 10  # messages of a partition that retention cut: one closes a step, and does not only correct some
@@ -46,7 +44,7 @@ class Request:
         since_ms: earliest start of a step to count, epoch ms.
         until_ms: latest end of a step to count, epoch ms.
         groups: names or shell patterns; empty for all.
-        temp_folder: folder of the sorted rows; None for the system's.
+        temp_folder: folder of the rows that do not fit into memory; None for the system's.
     """
 
     zone: ZoneInfo
@@ -76,8 +74,8 @@ def topic_report(settings: Settings, request: Request, *, on_progress: Progress 
     """Report on the rows of the output topic.
 
     Reads without a consumer group, from an hour before `since_ms` to where the topics end now, and changes nothing.
-    Memory holds some 400 bytes for each sensor and 70 for each of its days, and does not grow with the rows: these are
-    sorted in a temporary folder, at 26 bytes each, and up to twice that while they are merged.
+    Memory holds some 400 bytes for each sensor and 70 for each of its days, and does not grow with the rows: what these
+    take beyond 128 MB lies in a temporary folder.
 
     Raises:
         SettingsError: the broker, the output topic or a wanted group is not there, or the temporary folder takes no
@@ -90,8 +88,8 @@ def topic_report(settings: Settings, request: Request, *, on_progress: Progress 
 async def _topic_report(settings: Settings, request: Request, on_progress: Progress) -> Report:
     catalogue = read_catalogue(settings.catalogue)
     async with AsyncExitStack() as stack:
-        folder = stack.enter_context(temporary_folder(request.temp_folder))
-        file = RowFile(folder, catalogue, since_ms=request.since_ms, until_ms=request.until_ms)
+        rows_database = stack.enter_context(database(request.temp_folder))
+        file = TopicRows(rows_database, catalogue, since_ms=request.since_ms, until_ms=request.until_ms)
         consumer = await stack.enter_async_context(reader(settings))
         begin_ms = (
             None if request.since_ms is None else request.since_ms - _LEAD_MS - round(catalogue.max_ahead_s * 1e3)
@@ -116,7 +114,7 @@ class _Reading:
     """Reads the topics into a file of rows."""
 
     def __init__(
-        self, settings: Settings, consumer: AIOKafkaConsumer, file: RowFile, found: _Read, on_progress: Progress,
+        self, settings: Settings, consumer: AIOKafkaConsumer, file: TopicRows, found: _Read, on_progress: Progress,
         total: int,
     ) -> None:  # fmt: skip
         self._settings, self._consumer, self._file, self._found = settings, consumer, file, found
@@ -182,37 +180,36 @@ class _Reading:
         self._on_progress(self._done, self._total)
 
 
-def _made(settings: Settings, request: Request, file: RowFile, found: _Read) -> Report:
+def _made(settings: Settings, request: Request, file: TopicRows, found: _Read) -> Report:
     for name in (name for rule in file.catalogue.groups for name in rule.ids):
         file.index.group(name)  # a known group, though it may never have sent
     _require_known(settings, request, file)
-    spans: list[GroupSpan] = []
-    if file.rows:
-        bounds = {"since_ms": request.since_ms, "until_ms": request.until_ms, "retained_ms": found.retained_ms}
-        spans = [span for span in spans_of(file, **bounds) if _wanted(file.index.names[span.group], request.groups)]
-    begin_ms = min((span.first_ms for span in spans), default=0)
-    end_ms = max((span.end_ms for span in spans), default=begin_ms)
+    rows = file.rows
+    spans = file.spans(since_ms=request.since_ms, until_ms=request.until_ms, retained_ms=found.retained_ms)
+    spans = {group: span for group, span in spans.items() if _wanted(file.index.names[group], request.groups)}
+    begin_ms = min((first_ms for first_ms, _ in spans.values()), default=0)
+    end_ms = max((end_ms for _, end_ms in spans.values()), default=begin_ms)
     days = Days(request.zone, begin_ms, end_ms)
-    sums = Sums(file, spans, days)
+    sensors, outside = counted(file.database, file.make_cells(spans), days)
     return Report(
         title=settings.output_topic,
         source={
             "kafka": settings.kafka, "output_topic": settings.output_topic, "late_topic": settings.late_topic,
-            "rows": file.rows,
+            "rows": rows,
         },
         timezone=request.zone.key,
         days=days,
         begin_ms=begin_ms,
         end_ms=end_ms,
-        sensors=worst_first(sums.sensors),
+        sensors=worst_first(sensors),
         filled=True,
         stream=True,
         unread=found.unread_rows + found.unread_late,
-        notes=_notes(settings, request, file, found, sums.outside),
+        notes=_notes(settings, request, file, found, outside),
     )  # fmt: skip
 
 
-def _require_known(settings: Settings, request: Request, file: RowFile) -> None:
+def _require_known(settings: Settings, request: Request, file: TopicRows) -> None:
     """Require that each wanted group is in the topic or in the catalogue.
 
     Raises:
@@ -228,7 +225,7 @@ def _wanted(name: str, groups: Sequence[str]) -> bool:
     return not groups or any(name == each or fnmatchcase(name, each) for each in groups)
 
 
-def _notes(settings: Settings, request: Request, file: RowFile, found: _Read, outside: int) -> list[str]:
+def _notes(settings: Settings, request: Request, file: TopicRows, found: _Read, outside: int) -> list[str]:
     output, late = settings.output_topic, settings.late_topic
     out = []
     if found.unread_rows:
@@ -250,59 +247,3 @@ def _notes(settings: Settings, request: Request, file: RowFile, found: _Read, ou
 
 def _given(number: int | None) -> list[int]:
     return [] if number is None else [number]
-
-
-class Sums:
-    """The figures of all sensors of some groups.
-
-    Attributes:
-        sensors: sensors with expected cells.
-        outside: number of late cells outside of the stretch in which their group was expected.
-    """
-
-    def __init__(self, file: RowFile, spans: Iterable[GroupSpan], days: Days) -> None:
-        """Count the cells; memory holds only the figures, and the rows of one sensor at a time."""
-        self._file, self._days = file, days
-        self._spans: Mapping[int, GroupSpan] = {span.group: span for span in spans}
-        self.sensors: list[SensorDays] = []
-        self.outside = 0
-        self._count()
-
-    def _count(self) -> None:
-        silent = {
-            (group, sensor)
-            for group in self._spans
-            for sensor in range(len(self._file.catalogue.models[self._file.index.model_of_group[group]].sensors))
-        }
-        current: tuple[int, int] | None = None
-        tally: Tally | None = None
-        for group, sensor, cells in self._file.series():
-            if group not in self._spans:
-                continue
-            if (group, sensor) != current:
-                self._keep(current, tally)
-                current = (group, sensor)
-                tally = self._begun(*current)
-                silent.discard(current)
-            assert tally is not None
-            tally.add(cells)
-        self._keep(current, tally)
-        for each in sorted(silent):
-            self._keep(each, self._begun(*each))
-
-    def _begun(self, group: int, sensor: int) -> Tally:
-        span = self._spans[group]
-        return Tally(self._days, Span.between(span.first_ms, span.end_ms, self._file.cell_ms(group, sensor)))
-
-    def _keep(self, place: tuple[int, int] | None, tally: Tally | None) -> None:
-        if place is None or tally is None:
-            return
-        group, sensor = place
-        figures = tally.finish()
-        self.outside += tally.outside
-        if len(figures):
-            model = self._file.catalogue.models[self._file.index.model_of_group[group]]
-            cell_ms = self._file.cell_ms(group, sensor)
-            self.sensors.append(
-                SensorDays(self._file.index.names[group], model.sensor_ids[sensor], cell_ms, figures, tally.longest_gap)
-            )

@@ -66,12 +66,7 @@ NETWORK = Lane(
     },
 )
 MODEL_NETWORK = Lane(
-    14.0,
-    {
-        "cut": Kind(2, (1.0, 9.0)),
-        "slow": Kind(2, (3.0, 8.0), (0.05, 1.0)),
-        "reset": Kind(1, (1.0, 3.0), (2, 6)),
-    },
+    14.0, {"cut": Kind(2, (1.0, 9.0)), "slow": Kind(2, (3.0, 8.0), (0.05, 1.0)), "reset": Kind(1, (1.0, 3.0), (2, 6))}
 )
 LANES: Mapping[str, Lane] = {
     **{f"worker {number}": PROCESS for number in range(WORKERS)},

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -18,6 +16,7 @@ from glaim_stream.operate.audit.outages import OutageEvent
 from glaim_stream.operate.audit.output_rows import OutputRows
 from glaim_stream.operate.audit.partition import Given, PartitionAudit
 from glaim_stream.operate.audit.report import Findings
+from glaim_stream.operate.database import database
 
 
 @dataclass(slots=True)
@@ -56,30 +55,17 @@ class PartitionTopics:
 
 
 def audit_partition(
-    topics: PartitionTopics,
-    columns: ModelColumns,
-    *,
-    examples: int = 5,
-    run_rows: int = 1 << 17,
-    chunk_rows: int = 1 << 15,
-    parts: int = 1,
+    topics: PartitionTopics, columns: ModelColumns, *, examples: int = 5, chunk_rows: int = 1 << 15, parts: int = 1
 ) -> Findings:
-    """Audit topics that are read in `parts`, sorted in runs of `run_rows`, and judged in chunks of `chunk_rows`."""
+    """Audit topics that are read in `parts` and judged in chunks of `chunk_rows`."""
     given = Given(
-        topics.partition,
-        topics.begin,
-        topics.end,
-        topics.complete,
-        topics.commit,
-        JudgedSteps.between(topics.since_ms, topics.until_ms, columns),
-        range(topics.begin, topics.end),
+        topics.partition, topics.begin, topics.end, topics.complete, topics.commit,
+        JudgedSteps.between(topics.since_ms, topics.until_ms, columns), range(topics.begin, topics.end),
         topics.judge_until,
-    )
+    )  # fmt: skip
     letters = topics.letters.of_audit()
-    with TemporaryDirectory() as folder:
-        audit = PartitionAudit(
-            given, columns, Path(folder), examples=examples, run_rows=run_rows, chunk_rows=chunk_rows
-        )
+    with database(None) as own:
+        audit = PartitionAudit(given, columns, own, examples=examples, chunk_rows=chunk_rows)
         # Parts end between records.
         cuts = np.linspace(topics.begin, topics.end, parts + 1).astype(int).tolist()
         for first, end in pairwise(cuts):

@@ -7,12 +7,12 @@ import pytest
 
 from glaim_stream.core.vocabulary import UPGRADED, Method
 from glaim_stream.operate.audit.arrivals import Arrivals
-from glaim_stream.operate.audit.duplicates import check_duplicates, note_fallbacks
+from glaim_stream.operate.audit.duplicates import Fallbacks, check_duplicates
 from glaim_stream.operate.audit.expected import expected_rows
 from glaim_stream.operate.audit.keys import Keys
 from glaim_stream.operate.audit.output_rows import OutputRows
 from glaim_stream.operate.audit.report import Findings
-from glaim_stream.operate.audit.step_set import StepSet
+from glaim_stream.operate.database import database
 from glaim_stream.windows import HORIZON
 from tests.operate.audit.tables import G1, G2, H1, STEP_MS, arrived, key_of, keys_of, no_rows, output, row
 
@@ -21,11 +21,12 @@ STEP = 500
 
 
 def duplicates(arrivals: Arrivals, rows: OutputRows, keys: Keys) -> Findings:
-    fallbacks = [StepSet(), StepSet()]
-    note_fallbacks(rows, fallbacks)
-    return check_duplicates(
-        expected_rows(arrivals, keys), rows, key_of(rows, keys), keys, fallbacks=fallbacks, examples=5
-    )
+    with database(None) as own:
+        fallbacks = Fallbacks(own)
+        fallbacks.add(rows)
+        return check_duplicates(
+            expected_rows(arrivals, keys), rows, key_of(rows, keys), keys, fallbacks=fallbacks, examples=5
+        )
 
 
 def duplicate_kind(*given: OutputRows, arrivals: Arrivals | None = None) -> str:

@@ -1,13 +1,14 @@
 """Dead letters: sorted by record, and checked for completeness."""
 
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from glaim_stream.core.rejects import DeadLetterCause, Reject
-from glaim_stream.operate.audit.letters import LetterFile, Letters, missing_late, missing_rejects
+from glaim_stream.operate.audit.letters import Letters, LetterTable, missing_late, missing_rejects
 from glaim_stream.operate.audit.report import Finding, Offence
+from glaim_stream.operate.database import Database, database
 from tests.operate.audit.tables import COLUMNS, G1, STEP_MS, readings
 from tests.support import Record
 
@@ -67,6 +68,12 @@ def test_examples_are_limited() -> None:
     assert (found.count, [each.offset for each in found.first]) == (3, [40])
 
 
+@pytest.fixture
+def own() -> Iterator[Database]:
+    with database(None) as made:
+        yield made
+
+
 def header(**changes: str | None) -> Record:
     texts = {"topic": "in", "partition": "2", "offset": "5", "cause": "malformed"} | changes
     return Record(b"x", 0, None, [(f"glaim-{name}", text.encode()) for name, text in texts.items() if text is not None])
@@ -76,10 +83,9 @@ def places(found: Letters) -> tuple[list[int], list[tuple[int, int]]]:
     return sorted(found.whole.tolist()), sorted(set(zip(*(each.tolist() for each in found.single), strict=True)))
 
 
-@pytest.mark.parametrize("run_rows", [2, 1000])
-def test_letters_are_sorted_by_the_partition_and_offset_of_their_record(tmp_path: Path, run_rows: int) -> None:
+def test_letters_are_sorted_by_the_partition_and_offset_of_their_record(own: Database) -> None:
     """Letters come in any order, some twice, the last one with another cause."""
-    file = LetterFile(tmp_path, "in", run_rows=run_rows)
+    file = LetterTable(own, "in")
     assert file.add(header(offset="6", positions="[3, 1]"))
     assert file.add(header())
     assert file.add(header(partition="0", offset="7"))
@@ -95,8 +101,8 @@ def test_letters_are_sorted_by_the_partition_and_offset_of_their_record(tmp_path
     assert places(file.between(2, 91, 99)) == ([], [])
 
 
-def test_only_letters_of_judged_records_are_counted(tmp_path: Path) -> None:
-    file = LetterFile(tmp_path, "in", {2: range(5, 7)})
+def test_only_letters_of_judged_records_are_counted(own: Database) -> None:
+    file = LetterTable(own, "in", {2: range(5, 7)})
     for offset in ("4", "5", "6", "7"):
         assert file.add(header(offset=offset))
     assert file.add(header(partition="1"))
@@ -105,8 +111,8 @@ def test_only_letters_of_judged_records_are_counted(tmp_path: Path) -> None:
     assert places(file.between(2, 0, 99)) == ([4, 5, 6, 7], []), "readings before the stretch may be letters too"
 
 
-def test_other_messages_are_rejected_and_receipts_are_skipped(tmp_path: Path) -> None:
-    file = LetterFile(tmp_path, "in")
+def test_other_messages_are_rejected_and_receipts_are_skipped(own: Database) -> None:
+    file = LetterTable(own, "in")
     forged = header(partition="99999999999"), header(offset="-1"), header(positions="[99999999999999999999]")
     for other in (header(topic="out"), header(topic=None), header(offset="many"), header(cause=None), *forged):
         assert not file.add(other), other

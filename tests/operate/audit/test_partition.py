@@ -94,12 +94,7 @@ def stream(steps: int = 60, seed: int = 1) -> list[bytes]:
 
 
 def case(
-    values: list[bytes],
-    *,
-    batches: int = 7,
-    commit: int | None = -1,
-    times_ms: list[int] | None = None,
-    **rules: Any,
+    values: list[bytes], *, batches: int = 7, commit: int | None = -1, times_ms: list[int] | None = None, **rules: Any
 ) -> Case:
     """Process the records with the worker's pipeline; `commit` -1 stands for the commit of the worker."""
     chosen = catalogue(**rules)
@@ -131,19 +126,7 @@ def case(
     committed = Commit(len(records), windows.rebuild_from(len(records))) if commit == -1 else None
     return Case(
         columns,
-        PartitionTopics(
-            0,
-            0,
-            len(records),
-            True,
-            readings,
-            rejects,
-            letters,
-            output.rows(),
-            committed,
-            None,
-            outages,
-        ),
+        PartitionTopics(0, 0, len(records), True, readings, rejects, letters, output.rows(), committed, None, outages),
     )
 
 

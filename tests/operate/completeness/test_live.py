@@ -16,7 +16,7 @@ from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import read_catalogue
 from glaim_stream.output import SCHEMA
 from tests.command_line import call
-from tests.operate.completeness.topic_rows import START_MS, file_of, sums_of
+from tests.operate.completeness.topic_rows import START_MS, sums_of_messages
 
 PAGE = Path(__file__).parents[3] / "docs" / "completeness.md"
 CATALOGUE = """
@@ -87,10 +87,8 @@ def test_the_queries_give_the_figures_of_the_report(name: str, tmp_path: Path) -
     increase = {each: counted(*each) - before[each] for each in series}
     live = eval(QUERY.sub(lambda part: repr(increase[part[1], part[2] or ""]), query(name)), {})
 
-    folder = tmp_path / "sorted"
-    folder.mkdir()
-    file = file_of(folder, read_catalogue(tmp_path / "groups.yaml"), stream_of(rows))
-    found = [each.total for each in sums_of(file).values()]
+    sums = sums_of_messages(read_catalogue(tmp_path / "groups.yaml"), stream_of(rows))
+    found = [each.total for each in sums.values()]
     expected, arrived = (sum(each[figure] for each in found) for figure in ("expected", "arrived"))
     assert expected == 240
     assert sum(each["late"] for each in found) == 1

@@ -1,18 +1,29 @@
 """A cell counts once, by its newest revision, however often it was published."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 
 from glaim_stream.core.vocabulary import FINAL, FIRST_CORRECTION, PROVISIONAL, UPGRADED, Method
-from glaim_stream.operate.completeness.row_file import ROW, TOO_LATE, cells_of
-from glaim_stream.operate.completeness.tally import Cells
+from glaim_stream.operate.completeness.rows import TOO_LATE
+from tests.operate.completeness.topic_rows import STEP_MS, catalogue, no_rows
 
 NAN = float("nan")
 Published = tuple[int, int, int, bool, float]  # step, revision, method, good, delay
 
 
-def of(*rows: Published, cadence: int = 1) -> Cells:
-    table = np.array([(0, *row) for row in rows], ROW)
-    return cells_of(table[np.argsort(table["step"], kind="stable")], cadence)
+def of(*published: Published, cadence: int = 1) -> SimpleNamespace:
+    sensor: dict[str, Any] = {"id": "flow"} | ({"cadence_s": cadence * 3600} if cadence > 1 else {})
+    with no_rows(catalogue(sensors=[sensor])) as rows:
+        group = rows.index.group("p1")
+        names = ("step", "revision", "method", "good", "delay_ms")
+        columns = {name: np.array(column) for name, column in zip(names, zip(*published, strict=True), strict=True)}
+        series = np.full(len(published), group)
+        rows.database.add("topic", {"series": series, "cell": columns["step"] // cadence, **columns})
+        rows.make_cells({group: (0, 100 * STEP_MS)})
+        query = "SELECT * EXCLUDE (series) REPLACE (coalesce(delay_ms, 'nan') AS delay_ms) FROM cells ORDER BY cell"
+        return SimpleNamespace(**rows.database.read(query))
 
 
 def test_a_better_revision_replaces_a_null_and_a_provisional_row() -> None:
@@ -80,13 +91,7 @@ def test_a_slow_sensor_has_one_cell_for_each_of_its_intervals() -> None:
         (12, PROVISIONAL, Method.OBSERVED, True, 4.0),
         (19, PROVISIONAL, Method.LAST_VALUE, False, NAN),
         (19, FINAL, Method.MODEL, False, NAN),
-        (
-            22,
-            FIRST_CORRECTION,
-            Method.OBSERVED,
-            True,
-            9.0,
-        ),  # came after the hole of the interval 20 to 24 was published
+        (22, FIRST_CORRECTION, Method.OBSERVED, True, 9.0),  # after the hole of 20 to 24 was published
         (24, PROVISIONAL, Method.LAST_VALUE, False, NAN),
         cadence=5,
     )

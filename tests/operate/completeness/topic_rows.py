@@ -1,8 +1,8 @@
 """Messages of the output topic, row by row, and what a report finds in them without a broker."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,11 @@ import numpy as np
 from glaim_stream.core.catalogue import Catalogue, parse_catalogue
 from glaim_stream.core.times import moment_ms, zone_of
 from glaim_stream.core.vocabulary import Method, Status
+from glaim_stream.operate.completeness.counts import counted
 from glaim_stream.operate.completeness.days import Days
 from glaim_stream.operate.completeness.figures import SensorDays
-from glaim_stream.operate.completeness.row_file import RowFile
-from glaim_stream.operate.completeness.spans import spans_of
-from glaim_stream.operate.completeness.topic import Sums
+from glaim_stream.operate.completeness.rows import TopicRows
+from glaim_stream.operate.database import database
 from glaim_stream.output import Rows, encode
 
 START_MS = moment_ms("2026-03-01T00:00:00Z")
@@ -73,24 +73,33 @@ def message(*rows: Row) -> bytes:
     return stream
 
 
+@contextmanager
+def no_rows(rules: Catalogue, *, memory: str = "128MB", **bounds: Any) -> Iterator[TopicRows]:
+    """The rows of a topic without any yet."""
+    with database(None, memory=memory) as empty:
+        yield TopicRows(empty, rules, **bounds)
+
+
 def sums_of(
-    file: RowFile,
+    rows: TopicRows,
     *,
     since_ms: int | None = None,
     until_ms: int | None = None,
     retained_ms: int | None = None,
     zone: str = "UTC",
 ) -> dict[tuple[str, str], SensorDays]:
-    """The figures of each sensor in a file."""
-    spans = list(spans_of(file, since_ms=since_ms, until_ms=until_ms, retained_ms=retained_ms))
-    days = Days(zone_of(zone), min(span.first_ms for span in spans), max(span.end_ms for span in spans))
-    sums = Sums(file, spans, days)
-    return {(each.group, each.sensor): each for each in sums.sensors}
+    """The figures of each sensor."""
+    spans = rows.spans(since_ms=since_ms, until_ms=until_ms, retained_ms=retained_ms)
+    days = Days(zone_of(zone), min(first_ms for first_ms, _ in spans.values()), max(end for _, end in spans.values()))
+    sensors, _ = counted(rows.database, rows.make_cells(spans), days)
+    return {(each.group, each.sensor): each for each in sensors}
 
 
-def file_of(folder: Path, rules: Catalogue, *messages: bytes, **more: Any) -> RowFile:
-    """A file of these messages, which Kafka stamped at START_MS."""
-    file = RowFile(folder, rules, **more)
-    for each in messages:
-        file.add(each, START_MS)
-    return file
+def sums_of_messages(
+    rules: Catalogue, *messages: bytes, zone: str = "UTC", memory: str = "128MB", **bounds: Any
+) -> dict[tuple[str, str], SensorDays]:
+    """The figures of messages that Kafka stamped at START_MS."""
+    with no_rows(rules, memory=memory, **bounds) as rows:
+        for each in messages:
+            rows.add(each, START_MS)
+        return sums_of(rows, zone=zone, **bounds)

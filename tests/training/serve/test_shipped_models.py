@@ -1,6 +1,7 @@
 """The models in model_repo and their closed forms are complete, match their contracts, and beat the baselines."""
 
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -8,12 +9,13 @@ import pytest
 import torch
 
 from glaim_stream.core.contract import read_contract, require_weights
+from glaim_stream.core.errors import ModelError
 from glaim_stream.core.trust import Trust
 from glaim_stream.feed.plant import SENSORS, simulate
 from glaim_stream.form import ClosedForm, artefact, last_value
 from glaim_stream.health import with_habits
 from glaim_stream.health.stored import unpack
-from glaim_stream.models import read_sealed_form
+from glaim_stream.models import DiskFolder, open_sealed, read_sealed_form
 from training.export import BACKEND
 
 REPOSITORY = Path(__file__).parents[3] / "model_repo"
@@ -37,6 +39,28 @@ def test_a_shipped_model_matches_its_contract(directory: Path) -> None:
         scores = contract.metrics[case]
         for metric in ("mse", "mae"):
             assert scores["model"][metric] < min(scores[name][metric] for name in ("interpolation", "last_value"))
+
+
+@pytest.mark.parametrize("directory", MODELS, ids=lambda path: path.name)
+def test_a_shipped_models_manifest_attests_every_file(directory: Path, tmp_path: Path) -> None:
+    copy = tmp_path / directory.name
+    shutil.copytree(directory, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for version in (int(path.name) for path in directory.iterdir() if path.name.isdigit()):
+        paths = attested(copy, version)
+        assert {f"{version}/model.pt", f"{version}/model.py", "config.pbtxt"} <= paths
+        written = {path.relative_to(copy).as_posix() for path in copy.rglob("*") if path.is_file()}
+        apart = {path for path in written if path.startswith("gaussian.") or path == "contract.json"}
+        assert written - apart == paths
+        with (copy / str(version) / "model.py").open("a") as file:
+            file.write("\n")
+        with pytest.raises(ModelError, match=r"model\.py"):
+            attested(copy, version)
+
+
+def attested(folder: Path, version: int) -> set[str]:
+    sealed = open_sealed(DiskFolder(folder), folder.name, version, Trust(require_manifest=True), str(folder))
+    assert sealed is not None
+    return set(sealed.contents)
 
 
 @pytest.mark.parametrize("directory", MODELS, ids=lambda path: path.name)
