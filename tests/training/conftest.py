@@ -16,7 +16,7 @@ def one_thread() -> None:
     torch.set_num_threads(1)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def unit_scale() -> Scale:
     """Three sensors in very different units."""
     mean, std = np.array([0.0, 1013.0, -40.0]), np.array([1.0, 8.0, 0.05])

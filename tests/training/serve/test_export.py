@@ -27,10 +27,20 @@ from training.serve.triton_config import libtorch_config, python_config
 CONFIG = GLAIMConfig(3, window=24, d_model=8, layers=2, ffn=8, heads=2, dropout=0.1, d_psi=8, d_g=2, large_kernel=7)
 
 
-@pytest.fixture
-def model() -> GLAIM:
+def new_model() -> GLAIM:
     torch.manual_seed(3)
     return build_network(CONFIG).eval()
+
+
+@pytest.fixture
+def model() -> GLAIM:
+    return new_model()
+
+
+@pytest.fixture(scope="module")
+def written(unit_scale: Scale, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model's directory, alone in its repository; a test of it only reads."""
+    return write(new_model(), unit_scale, tmp_path_factory.mktemp("repository"))
 
 
 def state(model: GLAIM, scale: Scale) -> Checkpoint:
@@ -98,23 +108,22 @@ def test_nan_counts_as_missing(model: GLAIM, unit_scale: Scale) -> None:
         assert torch.equal(served(with_nan, torch.ones_like(observed)), served(values, observed))
 
 
-def test_the_directory_is_complete_and_its_contract_fits(model: GLAIM, unit_scale: Scale, tmp_path: Path) -> None:
-    target = write(model, unit_scale, tmp_path)
-    files = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
+def test_the_directory_is_complete_and_its_contract_fits(written: Path) -> None:
+    files = {str(path.relative_to(written)) for path in written.rglob("*") if path.is_file()}
     assert files == {
         "config.pbtxt", "configs/cpu.pbtxt", "configs/python.pbtxt", "contract.json", "1/contract.json",
         "1/model.pt", "1/model.py", "1/manifest.json", "warmup/values", "warmup/observed",
     }  # fmt: skip
-    contract = read_contract(target)
-    require_weights(contract, (target / "1" / "model.pt").read_bytes())
+    contract = read_contract(written)
+    require_weights(contract, (written / "1" / "model.pt").read_bytes())
     assert contract.sensor_ids == ["a", "b", "c"]
     assert contract.sensors[1].unit == "hPa"
     assert contract.sensors[1].resolution == pytest.approx(8e-4)
     assert (contract.window, contract.emitted_steps, contract.step_s) == (24, 6, 60.0)
-    assert (target / "warmup" / "values").stat().st_size == 4 * 3 * 24
-    assert (target / "warmup" / "observed").stat().st_size == 3 * 24
-    assert (target.stat().st_mode & 0o777) == 0o755
-    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+    assert (written / "warmup" / "values").stat().st_size == 4 * 3 * 24
+    assert (written / "warmup" / "observed").stat().st_size == 3 * 24
+    assert (written.stat().st_mode & 0o777) == 0o755
+    assert [path.name for path in written.parent.iterdir()] == ["m"]
 
 
 def parsed(path: Path) -> dict[str, Any]:
@@ -126,9 +135,10 @@ def parsed(path: Path) -> dict[str, Any]:
     return json_format.MessageToDict(config, preserving_proto_field_name=True)
 
 
-def test_every_configuration_has_the_required_settings(model: GLAIM, unit_scale: Scale, tmp_path: Path) -> None:
-    target = write(model, unit_scale, tmp_path)
-    gpu, cpu, python = (parsed(target / file) for file in ("config.pbtxt", "configs/cpu.pbtxt", "configs/python.pbtxt"))
+def test_every_configuration_has_the_required_settings(written: Path) -> None:
+    gpu, cpu, python = (
+        parsed(written / file) for file in ("config.pbtxt", "configs/cpu.pbtxt", "configs/python.pbtxt")
+    )
     assert gpu["platform"] == cpu["platform"] == "pytorch_libtorch"
     assert python["backend"] == "python"
     assert gpu["instance_group"] == [{"kind": "KIND_GPU", "count": 1}]
@@ -212,11 +222,10 @@ def test_emitted_steps_outside_the_window_are_rejected(model: GLAIM, unit_scale:
         served_model(model, unit_scale, steps)
 
 
-def test_the_scripted_model_has_the_tensor_names_of_triton(model: GLAIM, unit_scale: Scale, tmp_path: Path) -> None:
-    target = write(model, unit_scale, tmp_path)
-    schema = torch.jit.load(str(target / "1" / "model.pt")).forward.schema
+def test_the_scripted_model_has_the_tensor_names_of_triton(written: Path) -> None:
+    schema = torch.jit.load(str(written / "1" / "model.pt")).forward.schema
     assert [argument.name for argument in schema.arguments][1:] == ["VALUES", "OBSERVED"]
-    text = (target / "contract.json").read_text()
+    text = (written / "contract.json").read_text()
     assert json.loads(text)["masks"] == MaskSpec("deployment").names
 
 
