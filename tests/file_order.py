@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 WAITING = ("chaos", "integration", "cluster", "monitoring")  # folders whose tests mostly wait, the slowest first
-COMPUTING = ("training", "benchmarks", "deploy")  # folders with long computations; those of the other folders are short
+COMPUTING = ("training", "files", "deploy", "helm", "tables", "commands")  # folders with long computations
 WAITING_SHARE = 0.7  # of the run: the files that wait are dealt out evenly over it
 
 
