@@ -145,7 +145,7 @@ async def filled(stream: DriftingStream, imputer: Imputer, *, adaptive: bool) ->
 
 
 def problems(found: Covered, low: Floats, high: Floats) -> list[str]:
-    """What is wrong with intervals, whatever they cover: infinite, empty, wider than the range of their sensor.
+    """Count intervals that are infinite, empty, or wider than the range of their sensor.
 
     Args:
         found: the cells.

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 DROPPED, TRIPLES, TRIPLE_STEPS = 0.10, 0.0015, 40  # share withheld; rate at which three sensors fall silent; steps
-LATE = 1 / 3  # of the stretches of withheld readings arrive after all
+LATE = 1 / 3  # share of the withheld stretches that arrive late
 _CATALOGUES = CHECKOUT / "deploy" / "catalogues"
 
 

@@ -44,7 +44,7 @@ Random = np.random.Generator
 
 LASTS = 192  # steps of a fault
 _RULES_REPEATED = _RULES_SILENT = 12
-_RULES_BEYOND = 0.1  # of the range
+_RULES_BEYOND = 0.1  # share of the range
 _QUIET = 48
 _REAL = {
     "ETTh1": "ETTh1.csv",
@@ -215,10 +215,10 @@ def inject(fault: str, series: Series, scale: Doubles, highest: Doubles, random:
 
 
 def _new(found: Sequence[Event], clean: Sequence[Event], first_ms: int, step_ms: int) -> list[Event]:
-    """Events since a moment that the readings as they are do not give.
+    """Return the events since a moment that the unchanged readings do not have.
 
-    They give an event where one of theirs is of a like kind, names one of its sensors, and is at most a quiet time
-    away: what happened to six sensors is still there where one of them has another fault.
+    An event counts as theirs if one of theirs has a similar kind, names one of its sensors, and is at most a quiet time
+    away: an event of six sensors remains when one of them gets another fault.
     """
 
     def given(event: Event) -> bool:
@@ -234,7 +234,7 @@ def _new(found: Sequence[Event], clean: Sequence[Event], first_ms: int, step_ms:
 
 @dataclass(frozen=True)
 class Detector:
-    """What finds the events of a series after its first MEMORY steps, in a file or in a worker's windows."""
+    """The detection of the events of a series after its first MEMORY steps, in a file or in a worker's windows."""
 
     find: Callable[[Series], list[Event]]
     live: bool
@@ -333,7 +333,7 @@ def _scored(fault: str, sensors: Sequence[str], detector: Detector, cases: Seque
 
 
 def _ruled(rules: SimpleRules, cases: Sequence[FaultCase]) -> dict[str, Any]:
-    """What the simple rules find of the same faults."""
+    """Return the same faults as found by the simple rules."""
     delays = []
     for case in cases:
         before, after = rules.alarms(case.clean), rules.alarms(case.made.series)

@@ -20,10 +20,10 @@ def found_live(habits: Habits, series: Series, warm_up: int, sensors: Sequence[s
     """Return the beginnings that a worker publishes for a series, in the order of time.
 
     Args:
-        habits: of its sensors; its group may be unknown to them.
-        series: its readings, each of which arrives before the next step ends.
+        habits: habits of the sensors; they may not know the group.
+        series: the readings; each arrives before the next step ends.
         warm_up: number of first steps whose events do not count; those before the last LOOK_BACK of them are left out.
-        sensors: their names.
+        sensors: names of the sensors.
     """
     live = LiveHabits(habits)
     windows = PartitionWindows(_catalogue(series), group_names=[series.group], habits=lambda model: live)

@@ -26,7 +26,7 @@ class Sent(NamedTuple):
     value: bytes
     headers: list[tuple[str, bytes]]
     readings: int
-    step: int  # of its first reading, from 0
+    step: int  # step of its first reading, from 0
 
 
 @dataclass(frozen=True)

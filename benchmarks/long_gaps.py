@@ -84,7 +84,7 @@ class SilentGap:
     filled: float  # share of the gap
     error: float
     expected: float
-    mean_error: float  # of the sensor's mean
+    mean_error: float  # error of the sensor's mean
     held: float  # share of the truth in the band
 
 

@@ -23,7 +23,7 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class EngineFailed(Exception):
-    """An engine ended by itself or produced no output."""
+    """An engine exited or produced no output."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Rate:
 
     readings: int
     seconds: float
-    cpu_s: float  # of the engine's processes in that time
+    cpu_s: float  # processor time of the engine in that time
 
     @property
     def per_s(self) -> float:

@@ -59,7 +59,7 @@ def streams(source: Source, deviation: Doubles, seed: int) -> Streams:
 
     Args:
         source: all readings.
-        deviation: of each cell, float64 [cells].
+        deviation: standard deviation of each cell, float64 [cells].
         seed: draws the hidden readings and the spikes.
     """
     random = np.random.default_rng(seed)
@@ -138,7 +138,7 @@ def errors(
 
 
 def doubted(rows: Rows, names: list[str], sensors: list[str], sent: Source) -> Bools:
-    """Which readings that were sent were published as uncertain, bool [n]."""
+    """Find the sent readings that were published as uncertain, bool [n]."""
     uncertain = rows.observed & (rows.status == Status.UNCERTAIN_SENSOR_NOT_ACCURATE)
     cells = {
         (names[group], sensors[sensor], ts_ms)

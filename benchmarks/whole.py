@@ -34,11 +34,13 @@ _NETWORK = {"GLAIM_IMPUTER": "triton", "GLAIM_TRITON_DEADLINE_S": "60"}  # no ru
 
 
 class Way(NamedTuple):
-    """How the worker is set, and the readings per second for which its topic is filled."""
+    """A configuration of the worker, and the readings per second for which its topic is filled."""
 
     settings: Mapping[str, str]
     expected_per_s: int
-    most_records: int = 2_000  # of a poll, some 26 steps: the rows of more come in bursts, longer than a short run
+    most_records: int = (
+        2_000  # records of a poll, some 26 steps; with more, rows come in bursts longer than a short run
+    )
     workers: int = 1  # one has a core of its own; two share both cores with the broker
 
 

@@ -1,4 +1,4 @@
-"""The images of other projects, from deploy/.env: what ours are built from, and what compose runs beside them.
+"""The images of other projects, from deploy/.env: the bases of our images, and the servers that compose runs.
 
     python -m deploy.bases           print them
     python -m deploy.bases --pin     ask their registries for the digests of the tags, and write them into the file

@@ -23,7 +23,7 @@ from glaim_stream.imputers.local import LocalImputer
 from glaim_stream.imputers.remote import TritonImputer
 
 MODELS = ("plant-pump", "beijing-air")  # the shipped ones
-TOLERANCE = 0.01  # of a standard deviation: a hundredth of what the models' errors are
+TOLERANCE = 0.01  # standard deviations: a hundredth of the models' errors
 _SIZES = (1, 7, 64)  # single calls and both paths of the batcher
 _DEADLINE_S = 120.0  # the first calls on a GPU compile kernels
 

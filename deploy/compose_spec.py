@@ -31,7 +31,7 @@ def find_loader() -> Path:
 
 
 def docker_compose() -> Path:
-    """Where `docker compose` lies as a program of its own once it is built."""
+    """The path of `docker compose` as a separate program, once it is built."""
     return cache_dir() / "go" / f"compose-{file_sha256(COMPOSE_SOURCE / 'go.sum')[:12]}" / "docker-compose"
 
 

@@ -14,7 +14,7 @@ from deploy.cache import CHECKOUT
 from deploy.dashboard_panels import OF, ROWS, Kind, Panel
 
 TARGET = CHECKOUT / "helm" / "glaim-stream" / "files" / "dashboard.json"
-SCHEMA_VERSION = 39  # of Grafana 10.4; later versions migrate the dashboard when they load it
+SCHEMA_VERSION = 39  # schema of Grafana 10.4; later versions migrate the dashboard when they load it
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _WIDTH = 24
 _STAT_HEIGHT, _HEIGHT = 4, 8

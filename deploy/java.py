@@ -12,7 +12,7 @@ from pathlib import Path
 
 from deploy.errors import JavaUnavailable
 
-MINIMUM_MAJOR = 17  # what Kafka 4 brokers need
+MINIMUM_MAJOR = 17  # Kafka 4 brokers need it
 
 
 @dataclass(frozen=True)

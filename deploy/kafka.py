@@ -87,7 +87,7 @@ class Listener:
     Args:
         name: In capitals, as in the properties `listener.name.<name in small letters>...`.
         protocol: SSL, SASL_PLAINTEXT or SASL_SSL.
-        port: Where it listens.
+        port: Port on which it listens.
     """
 
     name: str

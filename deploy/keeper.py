@@ -1,4 +1,4 @@
-"""Starts a server again when it ends by itself, as the kubelet does with a container.
+"""Restarts a server that exits, as the kubelet does with a container.
 
 The python backend of Triton crashes now and then under concurrent load (triton-inference-server/server issues 8882,
 7938, 7308). Clients repeat their calls until a deadline, so that a restart costs them seconds and no result.
@@ -20,12 +20,12 @@ _LONGEST_PAUSE_S = 30.0
 
 @contextmanager
 def kept_running(server: LocalServer, name: str, report: Report) -> Iterator[None]:
-    """Start `server` again on its ports whenever it has ended, until the context ends.
+    """Restart `server` on its ports whenever it exits, until the context ends.
 
     Do not stop, kill or restart the server in the meantime, except by a signal to its process.
 
     Args:
-        server: A server that runs.
+        server: A running server.
         name: Name of the server in reports.
         report: Receives the cause of each end and the outcome of each start, in another thread.
     """

@@ -43,7 +43,7 @@ def field(described: metadata.PackageMetadata, name: str) -> str | None:
 
 
 def stated(described: metadata.PackageMetadata) -> str:
-    """What a package says: its SPDX expression, else its licence field, else the licences among its classifiers."""
+    """The stated licence: the SPDX expression, else the licence field, else the licences among the classifiers."""
     expression = field(described, "License-Expression")
     if expression:
         return expression
@@ -55,7 +55,7 @@ def stated(described: metadata.PackageMetadata) -> str:
 
 
 def spoken(name: str, described: metadata.PackageMetadata, policy: dict[str, Any]) -> str:
-    """What a package says about its licence, as an SPDX identifier where possible, corrected where it is wrong."""
+    """The licence of a package, as an SPDX identifier where possible, corrected where it is wrong."""
     said = stated(described)
     said = str(policy["names"].get(said, said))
     corrected: dict[str, str] = policy["packages"].get(name, {})

@@ -35,7 +35,7 @@ class LinterFailed(DeployError):
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """What a linter reports: its rule, and a text that names object and problem."""
+    """A finding of a linter: its rule, and a text that names object and problem."""
 
     linter: str
     rule: str
@@ -97,7 +97,7 @@ def find_trivy_rules() -> Path:
 
 
 def kube_score(program: Path, objects: str) -> set[Finding]:
-    """What kube-score reports about YAML documents, in every grade below the best.
+    """Return the findings of kube-score in YAML documents, in every grade below the best.
 
     Raises:
         LinterFailed: It looked at no object.
@@ -123,7 +123,7 @@ def kube_score(program: Path, objects: str) -> set[Finding]:
 
 
 def trivy(program: Path, objects: Sequence[str]) -> list[set[Finding]]:
-    """What Trivy's rules report about each of several texts of YAML documents, of every severity.
+    """Return the findings of Trivy's rules in each of several texts of YAML documents, of every severity.
 
     All in one call, because reading the rules takes longer than applying them.
 

@@ -42,7 +42,7 @@ def notices(content: Content) -> str:
 
 
 def models() -> str:
-    """The notice of the shipped models, whose folders hold data of others; it lies beside them in every image."""
+    """The notice of the shipped models, which contain data of others; every image has it next to them."""
     return (CHECKOUT / "model_repo" / "NOTICE").read_text().strip()
 
 

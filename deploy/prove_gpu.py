@@ -24,7 +24,7 @@ from deploy.cache import CHECKOUT
 from deploy.release import version_of_checkout
 
 _TIMEOUT_S = 3600
-_LINES = 3  # of each output on the page; all of it is in the log
+_LINES = 3  # lines of each output on the page; the log has all of them
 LOG = Path("build") / "prove-gpu.log"
 
 
@@ -37,7 +37,7 @@ class Claim:
 
 
 def claims() -> list[Claim]:
-    """What is unproven, in the order in which one depends on the other."""
+    """The unproven parts, each after those that it depends on."""
     triton, version = read_bases()["TRITON_IMAGE"].reference, version_of_checkout()
     training = f"docker run --rm --gpus all --read-only --tmpfs /tmp --workdir /tmp glaim-stream/training:{version}"
     fit = (

@@ -60,7 +60,7 @@ class ReleaseFailed(DeployError):
 
 @dataclass(frozen=True)
 class Signing:
-    """How cosign signs and verifies: a key and its public half, or the identity and the issuer of a certificate."""
+    """The keys of cosign: a private one and its public half, or the identity and the issuer of a certificate."""
 
     key: str = ""
     public_key: str = ""
@@ -82,7 +82,7 @@ class Signing:
 
 @dataclass(frozen=True)
 class Release:
-    """What is published: version and commit of the checkout, where to, and from which bases."""
+    """A release: version and commit of the checkout, the registry, and the base images."""
 
     version: str
     commit: str
@@ -90,7 +90,7 @@ class Release:
     registry: str
     bases: dict[str, Base]
     signing: Signing
-    plain_http: bool = False  # of a registry on this machine
+    plain_http: bool = False  # the registry is on this machine
 
     def image(self, name: str) -> str:
         """Repository of an image, as the chart's values name it."""

@@ -47,7 +47,7 @@ TARGET = {
     "python_version": "3.11",
     "sys_platform": "linux",
 }
-_NAMESPACE = uuid.UUID("8f0d9d0e-62a5-5c0f-9e43-6d0a4a4f4a11")  # for the documents' serial numbers
+_NAMESPACE = uuid.UUID("8f0d9d0e-62a5-5c0f-9e43-6d0a4a4f4a11")  # namespace of the documents' serial numbers
 
 
 class SbomInvalid(DeployError):

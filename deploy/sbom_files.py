@@ -19,7 +19,7 @@ _UNPINNED = "unknown: deploy/.env has a tag without a digest"
 
 
 def base_image(base: Base) -> Component:
-    """The image of another project that ours is built from; its own packages are not listed."""
+    """The base image of one of our images; its own packages are not listed."""
     namespace, _, name = base.repository.rpartition("/")
     qualifiers = {} if not namespace else {"repository_url": base.repository}
     purl = PackageURL("oci", name=name, version=base.digest, qualifiers={**qualifiers, "tag": base.tag})

@@ -35,7 +35,7 @@ class EdgeAnswers:
     last_value: Floats
     age: NDArray[np.int64]
     place: NDArray[np.int64]
-    gaussian: Floats | None = None  # of the closed form, if there is one
+    gaussian: Floats | None = None  # values of the closed form, if there is one
 
 
 def stretches(windows: WindowSet, group: int, most: int, count: int = 4) -> NDArray[np.int64]:
@@ -64,7 +64,7 @@ def fill_hidden(
 
     Args:
         windows: Standardised.
-        index: Which of them, in the order of time.
+        index: Position among them, in the order of time.
         fill: The model; None leaves its estimates NaN.
         key: The data set's name; seeds the sets of `several`.
         cases: Names of `CASES`.

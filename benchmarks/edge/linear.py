@@ -26,7 +26,7 @@ Doubles = NDArray[np.float64]
 
 OWN_STEPS = 6  # steps of the sensor itself, before the newest one
 OTHER_STEPS = 3  # steps of each other sensor, including the newest one
-ROUNDS = 12  # of reweighting
+ROUNDS = 12  # rounds of reweighting
 _LEAST_RESIDUAL = 1e-3  # standardised; smaller errors get the same weight
 _RIDGE = 1e-3  # keeps collinear sensors solvable
 _HOUR_MS, _DAY_HOURS = 3_600_000, 24

@@ -88,7 +88,7 @@ def from_served(
         path: model_repo/<model>.
         config_file: The run's TOML, for the location and the split of the data.
         data: The data file, when it is not where the configuration expects it.
-        dataset: Its name in the table; by default the paper's, else the run's.
+        dataset: Name of the data set in the table; by default the paper's, else the run's.
         part: train, validation or test.
 
     Raises:

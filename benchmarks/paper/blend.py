@@ -21,11 +21,11 @@ from training.evaluate import model_fill
 from training.network import GLAIM, REACHES, reach_classes
 
 ANSWERS = ("form", "network", "without_form")
-_LEAST_CELLS = 200  # of a class with weights of its own
+_LEAST_CELLS = 200  # fewest cells of a class with its own weights
 
 
 def classes_of(observed: Bools) -> NDArray[np.int64]:
-    """Return the class of each cell's distance from the nearest observed one of its sensor; [B, C, T] alike."""
+    """Return the class of each cell's distance from the nearest observed one of its sensor, [B, C, T]."""
     found: NDArray[np.int64] = reach_classes(torch.from_numpy(observed), list(REACHES)).numpy()
     return found
 
@@ -63,7 +63,7 @@ def answers(network: GLAIM, values: Floats, observed: Bools) -> dict[str, Floats
 def fit_blend(network: GLAIM, validation: Sequence[WindowBatch]) -> tuple[Blend, float]:
     """Choose the weights, and return them with the mean logarithm of each window's mean squared error by the blend.
 
-    Every window counts alike: for the weights its errors are divided by the root of the sum of their squares. A class
+    Every window counts equally: its errors are divided by the root of the sum of their squares. A class
     of fewer than 200 cells has the weights of all cells together.
     """
     every = [answers(network, batch.values, batch.observed) for batch in validation]

@@ -107,9 +107,9 @@ class Run:
 class TrainedCascade:
     """A trained network with the closed form that fills its windows and the weights of the answers.
 
-    run: Its device is that of the training; the network may be on another one.
-    machine: That of the training; empty if its log is gone.
-    epoch: of the network's weights.
+    run: the training run, with its device; the network may be on another one.
+    machine: machine of the training; empty if its log is gone.
+    epoch: epoch of the network's weights.
     """
 
     run: Run

@@ -109,7 +109,7 @@ def identified(cell: PaperCell, draw: int) -> Line:
 def run(wanted: Sequence[PaperCell], draws: int, results: Path, say: Say = print, *, every: int | None = None) -> None:
     """Score the cells that have no line of the present closed form; the first draw of all cells comes first.
 
-    every: which test window is scored; None: see `Dataset.every`.
+    every: interval between scored test windows; None: see `Dataset.every`.
     """
     forms: dict[str, DataSetForm] = {}
     progress = ProgressLine(say)

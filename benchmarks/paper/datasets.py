@@ -21,16 +21,16 @@ from training.data import DataSpec, Series, load
 from training.errors import DataError
 
 WINDOW = 96
-MOST_CELLS = 5_000_000  # of the test windows that are scored; twice as many are not thinned out yet
-HISTORY = 96  # validation and test windows may begin so many rows before their part: the convention of the field
+MOST_CELLS = 5_000_000  # cells of the scored test windows; twice as many are not thinned out yet
+HISTORY = 96  # rows before their part at which validation and test windows may begin: the convention of the field
 
 
 @dataclass(frozen=True)
 class Dataset:
     """One of the paper's data sets.
 
-    rows: of training, validation and test.
-    columns: of the file that are its sensors; empty: all.
+    rows: numbers of rows of training, validation and test.
+    columns: columns of the file that are sensors; empty: all.
     sentinels: numbers that stand for no value. They stay in the windows and the scale, as the paper has them, and are
         missing in the fit of the closed form.
     """
@@ -47,7 +47,7 @@ class Dataset:
 
     @property
     def every(self) -> int:
-        """Every which test window is scored unless a command says otherwise, so that a cell takes minutes.
+        """Interval between scored test windows unless a command states another, so that a cell takes minutes.
 
         1 but for Weather (4), Electricity (32) and PEMS03 (36).
         """

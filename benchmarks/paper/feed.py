@@ -32,7 +32,7 @@ from training.data import (
 from training.fit import WITHOUT_FORM, FoldForms
 
 POOL_CHUNKS = 24
-FRESH_CHUNKS = 3  # of an epoch
+FRESH_CHUNKS = 3  # new chunks in each epoch
 VALIDATION_BATCH = 64
 
 

@@ -16,7 +16,7 @@ SHIFTED_FROM = 0.3  # rate at which the paper's networks are trained in the tabl
 
 
 def is_cascade(line: Line) -> bool:
-    """Whether a line is of the network over the closed form, trained to its end or as a trial."""
+    """Whether a line belongs to the network over the closed form, trained to its end or as a trial."""
     return str(line["recipe"]).split("-")[0] == CASCADE
 
 

@@ -143,7 +143,7 @@ def noise_error(network: torch.nn.Module, batches: Sequence[WindowBatch], device
     """Return the mean training loss of CSDI, with the same noise in every epoch: draws would cost 50 times as much."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
-        network.train()  # in the other mode the loss is of all 50 steps
+        network.train()  # the other mode returns the loss of all 50 steps
         losses = [float(network(diffusion_inputs(batch, device), calc_criterion=True)["loss"]) for batch in batches]
     return sum(losses) / len(losses)
 

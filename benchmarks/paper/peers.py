@@ -99,8 +99,8 @@ class TrainedPeer:
     best_epoch: int
     validation: float  # error of its best epoch
     seconds: float  # wall clock, validation included
-    processor_s: float  # of this process; less than the wall clock on a busy machine
-    ended: str  # by `patience`, `epochs` or `minutes`
+    processor_s: float  # processor time of this process; less than the wall clock on a busy machine
+    ended: str  # the limit that ended it: `patience`, `epochs` or `minutes`
 
 
 def train(
@@ -109,8 +109,8 @@ def train(
     """Train an imputer of PyPOTS on a cell's windows and gaps; it ends with the weights of its best epoch.
 
     Args:
-        peer: Its kind of network.
-        imputer: Its `model` and `optimizer` are used.
+        peer: Kind of network.
+        imputer: Imputer whose `model` and `optimizer` are used.
         cell: Data set, pattern, rate and seed.
         minutes: Limit of the processor time, checked after each epoch; 0: none.
         device: Device of the imputer's weights.

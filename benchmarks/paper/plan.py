@@ -34,7 +34,7 @@ class Entry:
 
 
 def is_scored(cell: PaperCell, kept: Mapping[str, Line], epoch: int | None = None) -> bool:
-    """Whether all lines of a cell exist: of a finished training, or of this `epoch` or a later one."""
+    """Whether all lines of a cell exist, from a finished training, or from this `epoch` or a later one."""
     lines = [kept.get(identity(identified(cell, place))) for place in places(cell)]
     return all(line is not None and (line["finished"] if epoch is None else line["epochs"] >= epoch) for line in lines)
 

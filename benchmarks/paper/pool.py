@@ -37,7 +37,7 @@ class Pool:
     Args of the constructor:
         windows: The training part's, standardised.
         times_ms: int64 [R], times of the training part's rows.
-        masks: What to hide; drawn for each window by itself.
+        masks: Masks of hidden cells, drawn for each window separately.
         forms: Closed forms of the folds.
         scale: That of the windows.
         folder: Stores the chunks in use.

@@ -20,7 +20,7 @@ from training.data import SEGMENTS, Series, Split, WindowBatch, WindowSet, fit_s
 from training.errors import ConfigError
 from training.evaluate import BATCH, ErrorTally, Fill, model_fill, restore, with_fallback
 
-_BATCH_CELLS = 200_000  # of the windows of a batch, so that there is progress to show
+_BATCH_CELLS = 200_000  # cells of a batch of windows, small enough that progress shows
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,12 @@ def windows_of(dataset: str, window: int) -> WindowSet:
 
 @dataclass(frozen=True)
 class HiddenCells:
-    """Which cells of which test windows of a data set are hidden.
+    """A choice of hidden cells in the test windows of a data set.
 
     pattern: `random` or `block`.
     rate: missing rate.
-    draw: of the hidden cells; 0 in the tables.
-    every: only every so many-th test window.
+    draw: number of the draw of hidden cells; 0 in the tables.
+    every: interval between the test windows that are used.
     window: T, steps.
     segments: fewest and most segments of the block sampler.
     """
@@ -105,7 +105,7 @@ def score(fill: Fill, cells: HiddenCells) -> CellScore:
 
     Args:
         fill: Values with 0 where missing, and the observed mask, both [B, C, T] -> filled [B, C, T].
-        cells: What it has to fill.
+        cells: Cells to fill.
     """
     tally, windows = ErrorTally(cells.sensors), 0
     for batch, _ in cells.batches():

@@ -89,7 +89,7 @@ def _ratio(line: Line) -> str:
 
 
 def _means(dataset: str, pattern: str, lines: Sequence[Line]) -> list[list[str]]:
-    """Return the mean over the four rates, as in the paper's main tables, if all four were run alike."""
+    """Return the mean over the four rates, as in the paper's main tables, if all four were run in the same way."""
     rows = []
     for key in sorted({family(line) for line in lines}):
         four = [line for line in lines if family(line) == key]

@@ -128,7 +128,7 @@ def _section(panel: panels.Panel, unit: str, size: panels.Size) -> str:
 
 
 def _bands(measured: Measured) -> str:
-    """What the shaded band around a filled value means, in words."""
+    """Describe the shaded band around a filled value."""
     if measured.interval_level is None:
         return "A band around the filled values shows how far the true value may lie from them."
     level = f"{measured.interval_level:.0%}"

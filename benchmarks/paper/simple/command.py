@@ -133,7 +133,7 @@ def lines_of(cell: PaperCell, names: Sequence[str], every: int, progress: Progre
 def run(wanted: Sequence[PaperCell], results: Path, say: Say = print, *, every: int | None = None) -> None:
     """Score the methods that have no line of a cell yet.
 
-    every: which test window is scored; None: see `Dataset.every`.
+    every: interval between scored test windows; None: see `Dataset.every`.
     """
     progress = ProgressLine(say)
     for cell in wanted:

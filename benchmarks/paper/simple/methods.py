@@ -25,10 +25,10 @@ from training.closed_form import Ints, TimedFill
 from training.data import Bools, Floats, Scale, Series, WindowBatch, WindowSet
 
 DAY_MS = 86_400_000
-PERIODS_MS = (DAY_MS, 7 * DAY_MS, 364 * DAY_MS)  # of steps below a day, below a week, and of a week
+PERIODS_MS = (DAY_MS, 7 * DAY_MS, 364 * DAY_MS)  # for steps below a day, below a week, and of a week
 NEIGHBOURS = (3, 10, 30)
-SHRINKAGE = (0.1, 0.3, 1.0, 3.0, 10.0)  # of singular values of a standardised window
-_MOST_WINDOWS = 5_000  # among which neighbours are searched
+SHRINKAGE = (0.1, 0.3, 1.0, 3.0, 10.0)  # thresholds for singular values of a standardised window
+_MOST_WINDOWS = 5_000  # windows in which neighbours are searched
 _ROUNDS, _COOLING = 100, 0.9
 _RIDGE = 1e-3
 _CHAIN_FEATURES = 30
@@ -36,11 +36,11 @@ _CHAIN_FEATURES = 30
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """What the methods of a data set learn from.
+    """The training data of the methods of a data set.
 
     rows: the training rows, without numbers that stand for no value.
     validation: rows on which a closed form chooses its constants if the training rows are few.
-    scale: that of the windows.
+    scale: scale of the windows.
     window: T, steps.
     """
 
@@ -63,7 +63,7 @@ class TrainingRows:
 
 
 def untimed(fill: Callable[[Floats, Bools], Floats]) -> TimedFill:
-    """Fill windows whatever their time; a cell without a value is 0, the training mean."""
+    """Fill windows without their times; a cell without a value is 0, the training mean."""
     return lambda values, observed, _: np.nan_to_num(fill(values, observed), nan=0.0).astype(np.float32)
 
 
