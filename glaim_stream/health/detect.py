@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.health import drift, runs
 from glaim_stream.health.estimates import BLOCK
-from glaim_stream.health.events import Event, Fault
+from glaim_stream.health.events import Event, Fault, kind_of
 from glaim_stream.health.habits import GAPS_WINDOW, Habits
 from glaim_stream.health.series import Series, onsets, sliding_count
 from glaim_stream.health.statistics import spike_share
@@ -53,7 +53,8 @@ def detect(habits: Habits, series: Series, warm_up: int = 0) -> list[Event]:
     drifts, moved = _drifts(habits, series, np.logical_or.reduce(list(alarm.values())), judged)
     found = [*drifts, *_stuck(habits, series, moved, judged), *_silent(habits, series, judged)]
     found += _jumps(habits, series, judged)
-    for detector, kind in (("clock", Fault.CLOCK), ("gaps", Fault.MISSINGNESS)):
+    for detector in ("clock", "gaps"):
+        kind = kind_of(detector, 1, np.zeros(0, np.bool_))
         for members, since, step, score in _windowed(habits.scores(detector, series), series, judged):
             found.append(_event(habits, series, kind, members, since, step, score))
     from_ms = (series.first + warm_up) * series.step_ms
@@ -86,7 +87,7 @@ def _stuck(habits: Habits, series: Series, moved: Bools, judged: Bools) -> Itera
             if (len(members) > 1 or outage[step]) and at_rest[members, step].all():
                 continue
             since = int(found.start[members, step].min())
-            kind = Fault.LIMIT if at_limit[members, step].all() else Fault.FROZEN
+            kind = kind_of("runs", len(members), at_limit[members, step])
             yield _event(habits, series, kind, members, since, step, score[members, step].max())
 
 
@@ -106,7 +107,7 @@ def _silent(habits: Habits, series: Series, judged: Bools) -> Iterator[Event]:
                 each = found.pop().with_others(each)
             found.append(each)
     for each in found:
-        kind = Fault.OUTAGE if len(each.members) > 1 else Fault.SILENT
+        kind = kind_of("silence", len(each.members), np.zeros(0, np.bool_))
         yield _event(habits, series, kind, each.members, each.since, each.step, each.score)
 
 
@@ -144,7 +145,7 @@ def _jumps(habits: Habits, series: Series, judged: Bools) -> Iterator[Event]:
     # While a sensor is silent, readings leave the window, and the mean of fewer is less certain.
     for members, since, step, highest in _windowed(score, series, judged & series.observed):
         dense = share[members, step].max() >= _DENSE or spiking[members, step].max() <= 1.0
-        yield _event(habits, series, Fault.CHATTER if dense else Fault.SPIKING, members, since, step, highest)
+        yield _event(habits, series, kind_of("jumps", len(members), np.array(dense)), members, since, step, highest)
 
 
 def _windowed(score: Doubles, series: Series, judged: Bools) -> Iterator[tuple[Ints, int, int, float]]:
@@ -201,7 +202,7 @@ def _drifts(habits: Habits, series: Series, doubted: Bools, judged: Bools) -> tu
         else:
             members = np.flatnonzero(alone[:, block])
         since = max(0, first + (start + 1 - drift.BLOCKS - _WAIT) * BLOCK)
-        kind = Fault.SHIFT if shifts[block] else Fault.DRIFT
+        kind = kind_of("drift", len(members), shifts[block])
         highest = score[:, max(0, block - _WAIT + 1) : block + 1].max()
         events.append(_event(habits, series, kind, members, since, first + (block + 1) * BLOCK - 1, highest))
     return events, moved

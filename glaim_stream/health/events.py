@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+from numpy.typing import NDArray
+
 from glaim_stream.core.times import text_of_ms
 
 
@@ -21,6 +24,29 @@ class Fault(StrEnum):
     SILENT = "silent"
     OUTAGE = "outage"  # several sensors fell silent together
     MISSINGNESS = "missingness"  # gaps begin more often than they used to
+
+
+def kind_of(detector: str, members: int, special: NDArray[np.bool_]) -> Fault:
+    """Return the kind of a fault.
+
+    Args:
+        detector: a name of `live.DETECTORS`.
+        members: number of sensors.
+        special: bool [members], runs at a limit, jumps that are chatter, or drifts that are a shift.
+    """
+    match detector:
+        case "runs":
+            return Fault.LIMIT if special.all() else Fault.FROZEN
+        case "silence":
+            return Fault.OUTAGE if members > 1 else Fault.SILENT
+        case "jumps":
+            return Fault.CHATTER if special.any() else Fault.SPIKING
+        case "drift":
+            return Fault.SHIFT if special.any() else Fault.DRIFT
+        case "gaps":
+            return Fault.MISSINGNESS
+        case _:
+            return Fault.CLOCK
 
 
 @dataclass(frozen=True, slots=True)

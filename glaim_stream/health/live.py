@@ -3,7 +3,7 @@
 They are the detectors of `detect`, with the same habits and thresholds, restricted to a worker's windows: runs count up
 to a window and silences up to `LONGEST` steps, so they do not judge a sensor whose habit is longer. Each result is a
 function of the window before the end of its block, so a worker that reads it again gets the same results to the bit.
-Drift is judged by `windows.sensor_drift`, the clock by `windows.sensor_clock`.
+Drift and clocks are judged by `blocks`.
 """
 
 from __future__ import annotations

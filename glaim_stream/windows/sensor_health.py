@@ -19,11 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.health import BLOCK, DETECTORS, QUIET, Fault, Found, LiveHabits, live, runs
+from glaim_stream.health import BLOCK, DETECTORS, QUIET, Fault, Found, LiveHabits, blocks, kind_of, live, runs
 from glaim_stream.windows.holes import LookBack, Rules
 from glaim_stream.windows.rings import Rings, RowArray
-from glaim_stream.windows.sensor_clock import ClockTracker
-from glaim_stream.windows.sensor_drift import DriftTracker
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -88,8 +86,10 @@ class HealthTracker:
         self._bends = rings.attach(shape, np.int32)
         self._bent = rings.attach(shape, np.int8)
         self._alarms = rings.attach((rings.sensors, _QUIET_BLOCKS + 1), np.uint8)  # one bit a detector
-        self._drift = DriftTracker(rings) if rings.window >= FEWEST_OF_DRIFT else None
-        self._clock = ClockTracker(rings, rules.step_ms)
+        drift_sums = blocks.DRIFT_SUMS if rings.window >= FEWEST_OF_DRIFT else ()
+        self._drift: list[RowArray[Any]] = [rings.attach((rings.sensors, length), kind) for length, kind in drift_sums]
+        clock_sums = [rings.attach((rings.sensors, length), kind) for length, kind in blocks.CLOCK_SUMS]
+        self._clock: list[RowArray[Any]] = clock_sums
         self._begun = rings.attach((), np.int64)  # 1 + the first step with a reading; 0: none yet
         self._block: int | None = None  # newest block
         self._dark_age = min(rules.max_gap, rules.window - BLOCK - 1)  # a group is dark beyond it
@@ -136,9 +136,7 @@ class HealthTracker:
     def _enter(self, block: int) -> None:
         """Clear the slots of this block and of those that were skipped."""
         skipped = 0 if self._block is None else block - self._block - 1
-        arrays: list[RowArray[Any]] = [self._spikes, self._bends, self._bent, self._alarms, *self._clock.arrays]
-        if self._drift is not None:
-            arrays += self._drift.arrays
+        arrays: list[RowArray[Any]] = [self._spikes, self._bends, self._bent, self._alarms, *self._clock, *self._drift]
         for array in arrays:
             length = array.array.shape[2]
             slots = [number % length for number in range(block - min(skipped, length - 1), block + 1)]
@@ -170,15 +168,15 @@ class HealthTracker:
             "jumps": live.jumps(habits, of_block, *sums),
         }
         moved = np.zeros(judged.shape, np.bool_)
-        if self._drift is not None and habits.judges_drift:
-            newest = slice(-BLOCK, None)
+        if self._drift and habits.judges_drift:
             doubted = partial(self._doubted, habits, lookback, found["jumps"].alarm)
-            found["drift"] = self._drift.judge(
-                habits, block, values[..., newest], lookback.observed[..., newest], place, doubted
-            )
+            newest = values[..., -BLOCK:], lookback.observed[..., -BLOCK:]
+            found["drift"] = blocks.drifts(habits, _first(self._drift, rows), block, *newest, place, doubted)
             moved = found["drift"].alarm
         if habits.judges_clock:
-            found["clock"] = self._clock.judge(habits, step, lookback.observed)
+            stamps = rings.past(rings.stamp_ms, slice(rows), step, blocks.CLOCK_STEPS) / self._rules.step_ms
+            seen = lookback.observed[..., -blocks.CLOCK_STEPS :]
+            found["clock"] = blocks.clocks(habits, _first(self._clock, rows), block, stamps, seen)
         outage = np.count_nonzero(found["silence"].alarm & judged, axis=1) > 1
         found["runs"] = self._stuck(habits, step, lookback, candidates, moved, outage)
         return found
@@ -248,19 +246,7 @@ class HealthTracker:
         score = found.statistic[row, members] / found.limit[row, members]
         strongest = int(members[score.argmax()])
         special = found.special[row, members]
-        match detector:
-            case "runs":
-                kind = Fault.LIMIT if special.all() else Fault.FROZEN
-            case "silence":
-                kind = Fault.OUTAGE if len(members) > 1 else Fault.SILENT
-            case "gaps":
-                kind = Fault.MISSINGNESS
-            case "drift":
-                kind = Fault.SHIFT if special.any() else Fault.DRIFT
-            case "clock":
-                kind = Fault.CLOCK
-            case _:
-                kind = Fault.CHATTER if special.any() else Fault.SPIKING
+        kind = kind_of(detector, len(members), special)
         limit = float(found.limit[row, strongest])
         of = detector
         if detector == "jumps":  # its statistic is that of chatter or of spiking
@@ -298,6 +284,10 @@ def _recent(alarms: NDArray[np.uint8], block: int) -> NDArray[np.uint8]:
     before = np.bitwise_or.reduce(alarms[:, :, :outside], axis=2)
     found: NDArray[np.uint8] = before | np.bitwise_or.reduce(alarms[:, :, outside + 1 :], axis=2)
     return found
+
+
+def _first(sums: Sequence[RowArray[Any]], rows: int) -> list[NDArray[Any]]:
+    return [each.array[:rows] for each in sums]
 
 
 def _bit(detector: str) -> np.uint8:
