@@ -1,7 +1,6 @@
 """Finds the form of a file of readings and reads it: `read` returns a `Reading` with its `FileForm`."""
 
 from glaim_stream.files.content import plain
-from glaim_stream.files.filled_rows import OF_ROWS, refusal
 from glaim_stream.files.form import FileForm, NumberForm, Reading, duration
 from glaim_stream.files.grid import Grid, put, step_of
 from glaim_stream.files.kinds import is_number, is_text
@@ -14,16 +13,16 @@ from glaim_stream.files.series import (
     Ints,
     ReadingColumn,
     Series,
+    StrayRows,
+    Uneven,
     by_code,
     cells_of,
     name_of_file,
     series_of,
     without_stray_rows,
 )
-from glaim_stream.files.stray_rows import StrayRows
-from glaim_stream.files.table import read_table
+from glaim_stream.files.table import OF_ROWS, read_table, refusal
 from glaim_stream.files.times import ORDERS
-from glaim_stream.files.uneven import Uneven
 
 __all__ = [
     "OF_ROWS",

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.stray_times import FEWEST, stray_times
 from glaim_stream.core.times import NO_TIME
 from glaim_stream.files.form import Reading
 from glaim_stream.files.grid import Grid, put, step_of
-from glaim_stream.files.stray_rows import StrayRows, counted, stray_rows
-from glaim_stream.files.uneven import Uneven, uneven
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
@@ -25,6 +24,11 @@ Bools = NDArray[np.bool_]
 
 SHORTEST_MONTH_MS = 28 * 86_400_000
 _ANY_MS = 60_000
+_MOST = 0.05  # tolerated share of the distances: clocks that are set or restart change some
+# Fraction of a step by which a distance may miss a multiple: each of two stamps jitters by less than half of that.
+_FAR = 0.3
+_CLOSE = 0.1  # fraction of a step by which the median of a distance and its neighbours may miss a multiple
+_SIDE = 4  # neighbours on each side: jitter misses multiples in both directions, another step in one
 
 
 @dataclass(frozen=True)
@@ -225,3 +229,97 @@ def _steps(rows: int, members: Ints, grid: Grid) -> Ints:
     steps = np.full(rows, -1, np.int64)
     steps[members] = grid.rows
     return steps
+
+
+@dataclass(frozen=True)
+class StrayRows:
+    """The number of rows with a stray time, and the first of them (counted from 0) with its time."""
+
+    count: int
+    row: int
+    time_ms: int
+
+    def said(self, time: str, *, counted_from: int = 1) -> str:
+        """A sentence about the stray rows.
+
+        Args:
+            time: time of the first stray row, as text.
+            counted_from: number of the table's first row.
+        """
+        first = f"{'first ' if self.count > 1 else ''}row {self.row + counted_from:,}, {time}"
+        return (
+            f"rows with a time far from all others, as of a wrong clock: {self.count:,} ({first}): kept as they are, "
+            "not filled, and not used to fill others"
+        )
+
+
+def stray_rows(times_ms: Ints, members: Sequence[Ints]) -> Bools:
+    """Find the rows whose times are far from the others of their group; for the rule see `stray_times`.
+
+    They are of a wrong clock: a row of 1970 among those of this week would make a grid of millions of steps, in which
+    no window is observed. Groups may lie years apart, since each has its own grid. A group with too few rows for the
+    rule is compared with all rows of the table.
+
+    Args:
+        times_ms: int64 [rows], NO_TIME where a row has none.
+        members: rows of each group.
+    """
+    dated = np.flatnonzero(times_ms != NO_TIME)
+    among_all = np.zeros(len(times_ms), np.bool_)
+    among_all[dated] = stray_times(times_ms[dated])
+    found = np.zeros(len(times_ms), np.bool_)
+    for rows in members:
+        mine = rows[times_ms[rows] != NO_TIME]
+        found[mine] = stray_times(times_ms[mine]) if len(mine) >= FEWEST else among_all[mine]
+    return found
+
+
+def counted(times_ms: Ints, stray: Bools) -> StrayRows | None:
+    """Count stray rows; None without any."""
+    if not stray.any():
+        return None
+    first = int(np.argmax(stray))
+    return StrayRows(int(stray.sum()), first, int(times_ms[first]))
+
+
+@dataclass(frozen=True)
+class Uneven:
+    """A group in which too many distances between rows are not multiples of the step.
+
+    count, of: number of such distances, and of all.
+    """
+
+    group: int
+    count: int
+    of: int
+    step_ms: int
+
+    @property
+    def share(self) -> float:
+        """The share of the distances that are not multiples."""
+        return self.count / self.of
+
+
+def uneven(grids: Sequence[Grid], times_ms: Sequence[Ints]) -> Uneven | None:
+    """Find the group that fits its step least; None where all fit.
+
+    Args:
+        grids: grids of the groups, all with the same step.
+        times_ms: int64 [rows] for each group, times of its rows.
+    """
+    found = [_judged(code, *pair) for code, pair in enumerate(zip(grids, times_ms, strict=True))]
+    return max((each for each in found if each.of and each.share > _MOST), key=lambda each: each.share, default=None)
+
+
+def _judged(group: int, grid: Grid, times_ms: Ints) -> Uneven:
+    dated = grid.rows >= 0
+    # Where rows share a step, the first one counts.
+    order = np.argsort(times_ms[dated], kind="stable")
+    _, first = np.unique(grid.rows[dated][order], return_index=True)
+    distances = np.diff(times_ms[dated][order][first]) / grid.step_ms
+    if not len(distances):
+        return Uneven(group, 0, 0, grid.step_ms)
+    missed = distances - np.floor(distances + 0.5)
+    around = np.lib.stride_tricks.sliding_window_view(np.pad(missed, _SIDE, mode="symmetric"), 2 * _SIDE + 1)
+    count = int(((np.abs(missed) > _FAR) | (np.abs(np.median(around, axis=1)) > _CLOSE)).sum())
+    return Uneven(group, count, len(distances), grid.step_ms)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.vocabulary import DOUBTFUL, METHODS
 from glaim_stream.files.content import content_of, plain, typed_table
-from glaim_stream.files.filled_rows import require_no_filled_rows
 from glaim_stream.files.form import NumberForm, TextForm
 from glaim_stream.files.kinds import is_number, is_text
 from glaim_stream.files.numbers import described, number_columns
@@ -23,6 +24,10 @@ from glaim_stream.files.text import SEPARATOR_NAMES, columns_of
 from glaim_stream.files.well_log import WellLog
 
 _NAMELESS = "index"  # name of the one column without a name, such as an index that pandas wrote
+OF_ROWS = frozenset({"method", "observed", "value"})  # columns of output rows, as `tail` and `replay` write them
+_OF_HOLES = frozenset({"method", "value", "lower", "upper"})  # columns of `fill --flags-out`
+_STATED = frozenset({*METHODS, DOUBTFUL, "", None})
+_BESIDE = re.compile(r"(.+)_(method|lower|upper)_*")  # columns of `fill --flags`, which adds _ to a taken name
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +125,40 @@ def _is_empty(column: Any) -> bool:
     if is_text(column.type):
         return bool(pc.all(pc.equal(pc.fill_null(column, ""), "")).as_py())
     return bool(column.null_count == len(column))
+
+
+def require_no_filled_rows(columns: Mapping[str, Any], name: str) -> None:
+    """Reject a table that holds filled values, from any kind of file.
+
+    Args:
+        columns: Arrow arrays by name.
+        name: name of the file, for the message.
+
+    Raises:
+        SettingsError: the columns are those of filled rows, or those that `fill` writes beside filled columns.
+    """
+    if columns.keys() >= OF_ROWS:
+        raise SettingsError(refusal(name, OF_ROWS))
+    if columns.keys() >= _OF_HOLES and _states_methods(columns["method"]):
+        raise SettingsError(refusal(name, _OF_HOLES))
+    beside: dict[str, dict[str, str]] = {}
+    for column in columns:
+        if (match := _BESIDE.fullmatch(column)) is not None and match[1] in columns:
+            beside.setdefault(match[1], {})[match[2]] = column
+    for found in beside.values():
+        if len(found) == 3 and _states_methods(columns[found["method"]]):
+            raise SettingsError(f"{refusal(name, found.values())}; take the file that was filled")
+
+
+def refusal(name: str, columns: Collection[str]) -> str:
+    """The message about a file of filled rows."""
+    told = ", ".join(repr(each) for each in sorted(columns))
+    return (
+        f"{name}: expected readings, found filled rows, which must not be learned or sent as readings "
+        f"(the columns {told})"
+    )
+
+
+def _states_methods(column: Any) -> bool:
+    """Whether all cells of a column are names of methods."""
+    return is_text(column.type) and set(column.unique().to_pylist()) <= _STATED

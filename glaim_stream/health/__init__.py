@@ -6,16 +6,14 @@ depends on `detect.MEMORY` steps at most, so a restart that reads as many steps 
 """
 
 from glaim_stream.health import blocks, live, runs
-from glaim_stream.health.detect import MEMORY, QUIET, detect
+from glaim_stream.health.detect import MEMORY, QUIET, Event, Fault, detect, kind_of
 from glaim_stream.health.doubtful_series import doubtful_cells
 from glaim_stream.health.estimates import BLOCK
-from glaim_stream.health.events import Event, Fault, kind_of
 from glaim_stream.health.habits import FEWEST_STEPS, Habits, learn
 from glaim_stream.health.live import DETECTORS, FEWEST_JUDGED_STEPS, Found, LiveHabits
 from glaim_stream.health.plausibility import FEWEST_READINGS, Plausibility, Range, screen_of
 from glaim_stream.health.series import Series, onsets
-from glaim_stream.health.source import HabitsSource
-from glaim_stream.health.stored import form_with_habits, with_habits
+from glaim_stream.health.stored import HabitsSource, form_with_habits, with_habits
 
 __all__ = [
     "BLOCK",

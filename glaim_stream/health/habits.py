@@ -2,6 +2,14 @@
 
 The learned readings are cut in time. The first part gives the usual values of each sensor (units); the second part
 shows how often they are exceeded (thresholds), so no threshold is judged by the readings that made its unit.
+
+Residuals are correlated in time and have heavy tails, so no distribution of single values is assumed. Episodes are
+counted, as an operator sees them: an episode begins when a statistic exceeds its threshold after a quiet time. As many
+of the highest values of a sensor's episodes exceed its threshold as the rate allows. If the rate allows fewer than
+`_TAIL`, the tail is extrapolated by a power law with the exponent of Hill: heavier tails give higher thresholds.
+
+Source: Hill (1975), A simple general approach to inference about the tail of a distribution; Weissman (1978),
+Estimation of parameters and large quantiles based on the k largest observations.
 """
 
 from __future__ import annotations
@@ -16,7 +24,7 @@ from numpy.typing import NDArray
 from glaim_stream.core.errors import ModelError
 from glaim_stream.form import ClosedForm
 from glaim_stream.form import fit as fit_form
-from glaim_stream.health import calibration, drift, runs, statistics
+from glaim_stream.health import drift, runs, statistics
 from glaim_stream.health.estimates import BLOCK, Estimates, block_means, estimates_of
 from glaim_stream.health.series import Series
 
@@ -34,6 +42,11 @@ _USUAL = 0.5  # share of the learned steps from which the units come
 _LEAST = {"runs": 4.0, "silence": 8.0, "gaps": 3.0, "spiking": 1.0, "chatter": 0.25, "clock": 0.02}
 _MOST_REST = 2.0  # a rest may last as many times the longest usual one: nights, droughts and repairs differ
 _LEAST_DRIFT = 1e-3  # scales
+_FEWEST_EPISODES = 30  # episodes of a sensor from which it has a threshold of its own
+_TAIL = 10  # number of highest episodes to which the tail is fitted
+_LEAST_TAIL = 1.0  # units; a threshold is never below the usual value
+_STEEPEST, _FLATTEST = 0.05, 0.5  # bounds of the inverse exponent
+_RANK = 3  # the third-highest episode is a sensor's unit: two faults in the learned readings do not blind it
 
 
 @dataclass(frozen=True)
@@ -155,7 +168,7 @@ def learn(
             np.where(habits.judged[each.group][:, None], part, 0.0) for part, each in zip(parts, groups, strict=True)
         ]
         apart = _APART // BLOCK if detector == "drift" else _APART
-        threshold[detector] = calibration.thresholds(parts, apart, allowed)
+        threshold[detector] = thresholds(parts, apart, allowed)
     if all(each.offset is None for each in groups):
         threshold["clock"] = np.full(len(sensors), np.inf)
     return replace(habits, unit=unit, threshold=threshold)
@@ -187,9 +200,9 @@ def _usual(groups: Sequence[Series], sensors: tuple[str, ...], form: ClosedForm 
         if detector == "runs":  # runs at resting values have a unit of their own
             found = [runs.runs_of(each) for each in groups]
             measured = [np.where(habits.at_rest(each.value), 0, each.length).astype(np.float64) for each in found]
-        unit[detector] = calibration.units(measured, _APART, least)
+        unit[detector] = units(measured, _APART, least)
     measured = [_measured(habits, "drift", each) for each in groups]
-    unit["drift"] = calibration.units(measured, _APART // BLOCK, _LEAST_DRIFT)
+    unit["drift"] = units(measured, _APART // BLOCK, _LEAST_DRIFT)
     return replace(habits, unit=unit)
 
 
@@ -242,3 +255,63 @@ def _levels(series: Series) -> Doubles:
 def _judged(series: Series) -> Bools:
     enough: Bools = series.observed.sum(axis=1) >= _FEWEST_READINGS
     return enough
+
+
+def episodes(statistic: Doubles, apart: int) -> list[Doubles]:
+    """Return the highest values of each sensor's episodes, in descending order.
+
+    Args:
+        statistic: float64 [C, N].
+        apart: steps between the highest values of two episodes, at least.
+    """
+    out = []
+    for row in statistic:
+        blocks = np.pad(row, (0, -len(row) % apart)).reshape(-1, apart).max(axis=1, initial=0.0)
+        # The highest value of two neighbouring blocks is one episode.
+        beside = np.maximum(np.append(blocks[1:], 0.0), np.append(0.0, blocks[:-1]))
+        out.append(np.sort(blocks[(blocks >= beside) & (blocks > 0)])[::-1])
+    return out
+
+
+def units(parts: Sequence[Doubles], apart: int, least: float) -> Doubles:
+    """Return each sensor's unit, float64 [C]: the third-highest episode of all groups, at least `least`."""
+    found = [episodes(part, apart) for part in parts]
+    out = np.full(len(parts[0]), least)
+    for sensor in range(len(out)):
+        peaks = np.sort(np.concatenate([each[sensor] for each in found]))[::-1]
+        if len(peaks):
+            out[sensor] = max(least, float(peaks[min(_RANK, len(peaks)) - 1]))
+    return out
+
+
+def thresholds(parts: Sequence[Doubles], apart: int, allowed: float) -> Doubles:
+    """Return the thresholds [C] that the allowed number of episodes exceed, about the same number for each sensor.
+
+    A sensor with few episodes gets the threshold of all sensors together.
+
+    Args:
+        parts: statistics of the groups, float64 [C, N], in units of their sensors.
+        apart: least steps between the highest values of two episodes.
+        allowed: number of episodes of all sensors in these series; a fraction of one is extrapolated.
+    """
+    found = [episodes(part, apart) for part in parts]
+    own = [np.concatenate([each[sensor] for each in found]) for sensor in range(len(parts[0]))]
+    pooled = _threshold(np.concatenate(own), allowed)
+    return np.array(
+        [_threshold(peaks, allowed / len(own)) if len(peaks) >= _FEWEST_EPISODES else pooled for peaks in own]
+    )
+
+
+def _threshold(peaks: Doubles, allowed: float) -> float:
+    peaks = np.sort(peaks)[::-1]
+    if len(peaks) <= allowed or not len(peaks):
+        return _LEAST_TAIL
+    if allowed >= _TAIL:
+        return max(_LEAST_TAIL, float(np.nextafter(peaks[int(allowed)], np.inf)))
+    rank = min(_TAIL, len(peaks) - 1)
+    if rank < 1:
+        return max(_LEAST_TAIL, 2.0 * float(peaks[0]))
+    inverse = float(np.log(peaks[:rank] / peaks[rank]).mean())
+    power = float(np.clip(inverse, _STEEPEST, _FLATTEST))
+    extrapolated = float(peaks[rank] * np.power(rank / allowed, power))
+    return max(_LEAST_TAIL, extrapolated)

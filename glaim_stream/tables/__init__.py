@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from glaim_stream.core.doors import opened
 
 if TYPE_CHECKING:
-    from glaim_stream.tables.cells import Outcome, fill_cells
+    from glaim_stream.tables.cells import Outcome, fill_cells, require_insertable
     from glaim_stream.tables.columns import beside
     from glaim_stream.tables.fill import Group, fill_groups
     from glaim_stream.tables.groups import Form, Progress
-    from glaim_stream.tables.inserted import require_insertable
     from glaim_stream.tables.network import NetworkForm
     from glaim_stream.tables.output_files import same_file, whole_file
     from glaim_stream.tables.pages import page

@@ -24,6 +24,9 @@ _MOST_WINDOW_CELLS = 400  # most C * T of windows longer than usual
 _WINDOWS = 4  # windows that the rows must fill: with fewer, the fit has no validation
 _LEAST_READINGS = 16  # readings of each sensor in the form
 _MOST_CELLS = 20_000_000  # cells of the series that a form is fitted to: 160 MB
+MOST_TOGETHER = 40  # sensors that share a form
+_CLUSTER = 40  # most sensors of a cluster; a fit takes about as long for 16 as for 40
+_MOST_STEPS = 20_000  # newest steps of a group that correlations are computed from
 
 
 def window_length(groups: Sequence[Group], sensors: int) -> int:
@@ -121,3 +124,44 @@ def spread_of(series: Sequence[Doubles], sensors: int) -> Doubles:
         if len(readings) and readings.min() < readings.max():
             out[place] = readings.std()
     return out
+
+
+def clusters_of(series: Sequence[Doubles]) -> list[list[int]]:
+    """Divide sensors into clusters of about equal size, each around the sensor most correlated with the rest.
+
+    A form for hundreds of sensors at once would take minutes and gigabytes.
+
+    Args:
+        series: readings of each group, float64 [C, N]; NaN where missing.
+    """
+    count = len(series[0])
+    if count <= MOST_TOGETHER:
+        return [list(range(count))]
+    strength = _correlations(series)
+    most = -(-count // -(-count // _CLUSTER))
+    free, found = list(range(count)), []
+    while free:
+        rest = np.array(free)
+        first = rest[strength[np.ix_(rest, rest)].sum(axis=1).argmax()]
+        nearest = rest[np.argsort(-strength[first, rest], kind="stable")][:most]
+        found.append(sorted(nearest.tolist()))
+        free = [place for place in free if place not in found[-1]]
+    return found
+
+
+def _correlations(series: Sequence[Doubles]) -> Doubles:
+    """Absolute correlations [C, C] of standardised readings, over steps with readings of both sensors."""
+    count = len(series[0])
+    products, pairs = np.zeros((count, count)), np.zeros((count, count))
+    for values in series:
+        recent = values[:, -_MOST_STEPS:]
+        seen = ~np.isnan(recent)
+        number = np.maximum(seen.sum(axis=1, keepdims=True), 1)
+        centred = np.where(seen, recent, 0.0)
+        centred = np.where(seen, centred - centred.sum(axis=1, keepdims=True) / number, 0.0)
+        scale = np.sqrt(np.square(centred).sum(axis=1, keepdims=True) / number)
+        standard = np.where(scale > 0, centred / np.where(scale > 0, scale, 1.0), 0.0)
+        products += standard @ standard.T
+        pairs += seen.astype(np.float64) @ seen.T.astype(np.float64)
+    strength: Doubles = np.abs(products) / np.maximum(pairs, 1.0) + 2.0 * np.eye(count)  # each is its own nearest
+    return strength

@@ -17,13 +17,11 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.errors import ModelError, SettingsError, listed
 from glaim_stream.form import ClosedForm, Kind, Limits, Report, are, differences, limits_of, nearest, range_of
-from glaim_stream.tables.closed_form import fit_form, spread_of
-from glaim_stream.tables.clusters import clusters_of
+from glaim_stream.tables.closed_form import clusters_of, fit_form, spread_of
 from glaim_stream.tables.fitted import Fitted, kinds_of
 from glaim_stream.tables.groups import Form, Group, Progress, Trainer
-from glaim_stream.tables.hidden import hidden_cells
 from glaim_stream.tables.lines import lines
-from glaim_stream.tables.long_gaps import LONGEST_GAP, LongGaps, long_cells, tried
+from glaim_stream.tables.long_gaps import LONGEST_GAP, LongGaps, hidden_cells, long_cells, tried
 from glaim_stream.tables.resting import with_moves
 from glaim_stream.tables.units import common_units, units_of
 

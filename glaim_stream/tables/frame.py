@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.files import plain
-from glaim_stream.tables.errors import TableError, TableTypeError
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -289,3 +289,11 @@ def require_unique(names: Sequence[Any]) -> None:
         if str(name) in seen:
             raise TableError(f"expected columns of different names, found {str(name)!r} twice")
         seen.add(str(name))
+
+
+class TableError(SettingsError, ValueError):
+    """A table cannot be filled as asked."""
+
+
+class TableTypeError(SettingsError, TypeError):
+    """A table, or one of its columns, has a type that cannot be filled."""

@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from glaim_stream.core.errors import listed
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.tables import saved
-from glaim_stream.tables.apply import apply
 from glaim_stream.tables.cells import columns_of, groups_of
 from glaim_stream.tables.columns import FilledColumn
-from glaim_stream.tables.errors import TableError, TableTypeError
+from glaim_stream.tables.fill import apply
 from glaim_stream.tables.fit import fit
 from glaim_stream.tables.fitted import Fitted
-from glaim_stream.tables.frame import ArrayFrame, Frame, frame_of
+from glaim_stream.tables.frame import ArrayFrame, Frame, TableError, TableTypeError, frame_of
 from glaim_stream.tables.groups import Group
 from glaim_stream.tables.impute import fills_of, warn_of_holes, warn_of_stray_rows, zone_for
 from glaim_stream.tables.layout import Flags, Placed, placed, readings_in

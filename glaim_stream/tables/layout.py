@@ -25,8 +25,7 @@ from glaim_stream.files import (
     series_of,
     without_stray_rows,
 )
-from glaim_stream.tables.errors import TableError, TableTypeError
-from glaim_stream.tables.frame import Frame
+from glaim_stream.tables.frame import Frame, TableError, TableTypeError
 
 Ints = NDArray[np.int64]
 

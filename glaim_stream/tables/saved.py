@@ -12,8 +12,8 @@ import numpy as np
 
 from glaim_stream.core.errors import ModelError
 from glaim_stream.form import ClosedForm, Limits, artefact
-from glaim_stream.tables.errors import TableError
 from glaim_stream.tables.fitted import Fitted
+from glaim_stream.tables.frame import TableError
 from glaim_stream.tables.long_gaps import LongGaps
 
 _ARRAYS = (

@@ -20,11 +20,10 @@ from glaim_stream.core.vocabulary import Method
 from glaim_stream.files import Cells, FileForm, Ints, NumberForm, Reading, ReadingColumn, name_of_file, read
 from glaim_stream.files import cells_of as cells_of_reading
 from glaim_stream.tables.arrow_files import ArrowTable
-from glaim_stream.tables.cells import Outcome
+from glaim_stream.tables.cells import Outcome, new_rows
 from glaim_stream.tables.columns import FilledColumn, NewRows, beside
-from glaim_stream.tables.inserted import new_rows
+from glaim_stream.tables.decimals import NumberTexts
 from glaim_stream.tables.json_lines import LinesTable
-from glaim_stream.tables.number_texts import NumberTexts
 from glaim_stream.tables.text import Beside, Changes, TextTable
 from glaim_stream.tables.time_texts import writer_of
 

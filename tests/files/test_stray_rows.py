@@ -3,7 +3,7 @@
 import numpy as np
 
 from glaim_stream.core.times import NO_TIME
-from glaim_stream.files.stray_rows import StrayRows, counted, stray_rows
+from glaim_stream.files.series import StrayRows, counted, stray_rows
 
 MINUTE_MS, YEAR_MS = 60_000, 31_557_600_000
 START_MS = 1_735_689_600_000  # 2025

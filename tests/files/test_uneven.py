@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.times import NO_TIME
 from glaim_stream.files.grid import Grid
-from glaim_stream.files.uneven import Uneven, uneven
+from glaim_stream.files.series import Uneven, uneven
 
 MINUTE = 60_000
 STEP = 10 * MINUTE

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.feed.plant import simulate
-from glaim_stream.health.detect import MEMORY, detect
-from glaim_stream.health.events import Event
+from glaim_stream.health.detect import MEMORY, Event, detect
 from glaim_stream.health.habits import Habits, learn
 from glaim_stream.health.series import Series
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from glaim_stream.health.calibration import episodes, thresholds, units
+from glaim_stream.health.habits import episodes, thresholds, units
 from glaim_stream.health.series import onsets
 
 APART = 48

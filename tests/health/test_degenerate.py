@@ -5,8 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import ModelError
-from glaim_stream.health.detect import detect
-from glaim_stream.health.events import Fault
+from glaim_stream.health.detect import Fault, detect
 from glaim_stream.health.habits import FEWEST_STEPS, learn
 from glaim_stream.health.series import Series
 

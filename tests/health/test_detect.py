@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from glaim_stream.health.detect import MEMORY, detect
-from glaim_stream.health.events import Event, Fault
+from glaim_stream.health.detect import MEMORY, Event, Fault, detect
 from glaim_stream.health.series import Series
 from tests.health.plant import (
     LASTS,

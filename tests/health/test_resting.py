@@ -6,8 +6,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.health.detect import detect
-from glaim_stream.health.events import Fault
+from glaim_stream.health.detect import Fault, detect
 from glaim_stream.health.habits import Habits, learn
 from glaim_stream.health.series import Series
 

@@ -7,8 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from benchmarks.health_live import LOOK_BACK, found_live
-from glaim_stream.health.detect import MEMORY, detect
-from glaim_stream.health.events import Event, Fault
+from glaim_stream.health.detect import MEMORY, Event, Fault, detect
 from glaim_stream.health.habits import Habits, learn
 from glaim_stream.health.series import Series
 

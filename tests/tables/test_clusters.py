@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from glaim_stream import Imputer
-from glaim_stream.tables import clusters
-from glaim_stream.tables.clusters import clusters_of
+from glaim_stream.tables import closed_form
+from glaim_stream.tables.closed_form import clusters_of
 
 
 def two_waves(rows: int, each: int) -> np.ndarray:
@@ -30,8 +30,8 @@ def test_silent_and_constant_sensors_have_a_cluster_too():
 
 
 def test_every_cluster_fills_its_sensors_before_and_after_a_save(monkeypatch: pytest.MonkeyPatch, tmp_path):
-    monkeypatch.setattr(clusters, "MOST_TOGETHER", 2)
-    monkeypatch.setattr(clusters, "_CLUSTER", 2)
+    monkeypatch.setattr(closed_form, "MOST_TOGETHER", 2)
+    monkeypatch.setattr(closed_form, "_CLUSTER", 2)
     rows = two_waves(200, 2).T
     rows[np.random.default_rng(1).random(rows.shape) < 0.1] = np.nan
     imputer = Imputer()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.tables.far_cells import better_by_line
+from glaim_stream.tables.choice import better_by_line
 from glaim_stream.tables.fill import fill_groups
 from glaim_stream.tables.groups import FilledGroup, Group
 

@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 
 from glaim_stream import Imputer
-from glaim_stream.tables.bands import bounds
 from glaim_stream.tables.cells import Outcome
-from glaim_stream.tables.fill import fill_groups
+from glaim_stream.tables.fill import bounds, fill_groups
 from glaim_stream.tables.groups import Group, Result
 from glaim_stream.tables.long_gaps import LongGaps, long_cells
 from glaim_stream.tables.pages import page
