@@ -1,4 +1,4 @@
-"""What the runs of a benchmark share: a broker, the cores, and how long they take."""
+"""The shared environment of a benchmark's runs: a broker, the cores, and the durations."""
 
 from __future__ import annotations
 

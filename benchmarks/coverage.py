@@ -222,7 +222,7 @@ def line(stream: DriftingStream, fixed: Covered, adapted: Covered, unit: Floats)
 
 
 def stretched(found: Covered, coverage: float) -> float:
-    """The one factor on all widths with which intervals would have held this share."""
+    """The factor on all widths at which the intervals hold this share."""
     error = np.abs(found.truth - found.value)
     room = np.where(found.truth > found.value, found.upper - found.value, found.value - found.lower)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -238,7 +238,7 @@ def network(name: str) -> Imputer:
 
 
 def measured(stream: DriftingStream, *, without_model: bool) -> tuple[dict[str, object], list[str]]:
-    """The line of a stream, and what is wrong with its adapted intervals."""
+    """The line of a stream, and the problems of its adapted intervals."""
     model = read_catalogue(stream.catalogue).models[0]
     imputer = Ladder([Interpolation()]) if without_model else network(model.name)
     with asyncio.Runner() as runner:  # an imputer's lock belongs to one loop

@@ -43,7 +43,7 @@ Change = Callable[[Floats, NDArray[np.int64], Floats, np.random.Generator], Sequ
 
 
 def level_shift(values: Floats, at: NDArray[np.int64], unit: Floats, rng: np.random.Generator) -> Sequence[int]:
-    """Three times, two sensors of every pump move by two deviations, up or down."""
+    """Shift two sensors of every pump by two deviations, up or down, three times."""
     jumps = [int(len(at) * share) for share in (0.25, 0.5, 0.75)]
     for jump in jumps:
         for sensor in rng.choice(len(unit), 2, replace=False):
@@ -52,13 +52,13 @@ def level_shift(values: Floats, at: NDArray[np.int64], unit: Floats, rng: np.ran
 
 
 def growing_noise(values: Floats, at: NDArray[np.int64], unit: Floats, rng: np.random.Generator) -> Sequence[int]:
-    """The noise of all sensors grows from nothing to half a deviation."""
+    """Add noise to all sensors that grows from nothing to half a deviation."""
     values += rng.normal(size=values.shape) * 0.5 * unit[:, None] * (at / len(at))
     return ()
 
 
 def scale_change(values: Floats, at: NDArray[np.int64], unit: Floats, rng: np.random.Generator) -> Sequence[int]:
-    """A third into the stream, motor and flow meter are replaced: their readings swing by 1.6 and 0.6 of the former."""
+    """Replace motor and flow meter after a third: their readings then vary by 1.6 and 0.6 times as much."""
     jump = len(at) // 3
     for sensor, factor in ((4, 1.6), (0, 0.6)):
         mean = values[:, sensor].mean(axis=1, keepdims=True)
@@ -67,7 +67,7 @@ def scale_change(values: Floats, at: NDArray[np.int64], unit: Floats, rng: np.ra
 
 
 def seasonal_drift(values: Floats, at: NDArray[np.int64], unit: Floats, rng: np.random.Generator) -> Sequence[int]:
-    """All sensors get a swing of 12 hours, whose height grows to one deviation, each at its own hour."""
+    """Add a wave of 12 hours to every sensor, with its own phase and an amplitude that grows to one deviation."""
     for sensor in range(len(unit)):
         phase = rng.uniform(0, 2 * np.pi)
         values[:, sensor] += unit[sensor] * (at / len(at)) * np.sin(2 * np.pi * at / 720 + phase)
@@ -75,7 +75,7 @@ def seasonal_drift(values: Floats, at: NDArray[np.int64], unit: Floats, rng: np.
 
 
 def sensor_drift(values: Floats, at: NDArray[np.int64], unit: Floats, rng: np.random.Generator) -> Sequence[int]:
-    """From a quarter on, one sensor of every pump drifts by five deviations."""
+    """Let one sensor of every pump drift by five deviations after the first quarter."""
     drift = 5.0 * np.clip((at / len(at) - 0.25) / 0.75, 0.0, 1.0)
     for group in range(len(values)):
         sensor = int(rng.integers(len(unit)))
@@ -84,7 +84,7 @@ def sensor_drift(values: Floats, at: NDArray[np.int64], unit: Floats, rng: np.ra
 
 
 def regime_switching(values: Floats, at: NDArray[np.int64], unit: Floats, rng: np.random.Generator) -> Sequence[int]:
-    """Calm and rough stretches of 100 to 400 steps take turns; rough ones add noise of 0.4 deviations to all."""
+    """Alternate calm and rough stretches of 100 to 400 steps; rough ones add noise of 0.4 deviations to all."""
     jumps, step = [], 0
     while (step := step + int(rng.integers(100, 400))) < len(at):
         jumps.append(step)

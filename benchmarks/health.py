@@ -154,7 +154,7 @@ def _halved(name: str, sensors: Sequence[str], groups: Sequence[Series]) -> Set:
 
 @dataclass(frozen=True)
 class Injected:
-    """A series with a fault: which sensors have it, and from which step on."""
+    """A series with a fault: its sensors, and its first step."""
 
     series: Series
     sensors: tuple[int, ...]
@@ -241,7 +241,7 @@ class Detector:
 
 
 def measure(each: Set, injections: int, seed: int) -> list[dict[str, Any]]:
-    """Learn from one half of a set and score the other; a line a fault, of files and of the stream."""
+    """Learn from one half of a set and score the other; one line for each fault, of files and of the stream."""
     started = time.process_time()
     habits = learn(each.learned, each.sensors)
     learned_s = time.process_time() - started
@@ -292,7 +292,7 @@ def measure(each: Set, injections: int, seed: int) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class FaultCase:
-    """A stretch as it is, and with a fault that begins at `first_ms`."""
+    """A stretch unchanged, and with a fault that begins at `first_ms`."""
 
     clean: Series
     made: Injected

@@ -1,4 +1,4 @@
-"""How far the rows that ways of filling have published lie from the readings that a load left out.
+"""Errors of the published rows of several ways of filling, against the readings that a load left out.
 
 The ways are compared on the same estimates: those that each of them has published, however far it came.
 """
@@ -33,7 +33,7 @@ def estimates(messages: Iterable[bytes], *, step_ms: int, from_step: int) -> Est
 
 
 def common(ways: Iterable[Estimates]) -> list[Estimate]:
-    """The estimates that every way has made, in order."""
+    """The estimates made by every way, in order."""
     return sorted(set.intersection(*(set(way) for way in ways)))
 
 

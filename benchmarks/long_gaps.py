@@ -120,7 +120,7 @@ def measure(truth: Truth) -> list[SilentGap]:
 
 
 def summary(gaps: list[SilentGap]) -> dict[str, Any]:
-    """Figures of the gaps that are filled for the most part."""
+    """Figures of the gaps that are mostly filled."""
     filled = [gap for gap in gaps if gap.filled > 0.5]
     ratios = np.array([gap.error / gap.expected for gap in filled])
     return {

@@ -72,7 +72,7 @@ def streams(source: Source, deviation: Doubles, seed: int) -> Streams:
 
 
 def draw_spikes(random: np.random.Generator, shape: tuple[int, ...]) -> tuple[Bools, Doubles]:
-    """Draw which readings are spikes, and how many deviations away each would be."""
+    """Draw the readings that become spikes, and the size of each in deviations."""
     spikes = random.random(shape) < _SPIKES
     size = np.exp(random.uniform(np.log(_SMALLEST), np.log(_LARGEST), shape))
     return spikes, np.where(random.random(shape) < 0.5, -1.0, 1.0) * size

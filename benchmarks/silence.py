@@ -100,12 +100,12 @@ def peak_mb() -> float:
 
 
 def forget_peak() -> None:
-    """Start the peak anew."""
+    """Reset the peak."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
 async def longest_stall(stalls_s: list[float]) -> None:
-    """Note how long each round of the event loop took, in CPU time of the process: other processes do not count."""
+    """Record the CPU time of each round of the event loop, which excludes other processes."""
     while True:
         before_s = time.process_time()
         await asyncio.sleep(0)
@@ -132,7 +132,7 @@ class Timed(Pipeline):
 
 
 async def run(groups: int, sensors: int, silent: int, delay_s: float, *, exactly_once: bool) -> dict[str, float]:
-    """Fill the windows, fall silent, and be heard again."""
+    """Fill the windows, stop sending, and resume."""
     pipeline = Timed(catalogue(sensors), {}, Ladder([Interpolation()]))
     outlet, ledger = Counting(delay_s, exactly_once=exactly_once), OffsetLedger()
     done = asyncio.Event()

@@ -66,7 +66,7 @@ class PlantLoad(TopicLoad):
         return [f"station-{group:04d}" for group in range(self.groups)]
 
     def truth(self, steps: int) -> NDArray[np.float64]:
-        """The readings of the first steps with those that are left out, [groups, sensors, steps]."""
+        """The readings of the first steps, including those left out, [groups, sensors, steps]."""
         plant = simulate(steps / STEPS_PER_DAY, groups=self.groups, seed=7)
         return plant.values.astype(np.float64).round(3)
 
@@ -136,7 +136,7 @@ def _measured(
 
 
 def _errors(found: Mapping[str, Estimates]) -> Result:
-    """The errors of each way on the estimates that all ways have made, and their number."""
+    """The errors of each way on the estimates made by all ways, and their number."""
     keys, load = common(found.values()), PlantLoad(0)
     truth = load.truth(max((key[2] for key in keys), default=0) + 1)
     errors = {name: mean_error(way, keys, truth, load.names, list(load.sensors)) for name, way in found.items()}

@@ -1,1 +1,1 @@
-"""The table for the stream: how far off the newest steps are, walking forward. `python -m benchmarks.edge --help`."""
+"""The table for the stream: errors at the newest steps, walking forward. `python -m benchmarks.edge --help`."""

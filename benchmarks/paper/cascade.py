@@ -69,7 +69,7 @@ class Run:
 
     @property
     def every(self) -> int:
-        """Every which test window is scored."""
+        """Interval between scored test windows."""
         return self.given_every or DATASETS[self.dataset].every
 
     @property

@@ -55,7 +55,7 @@ class Dataset:
 
     @property
     def spec(self) -> DataSpec:
-        """How its file is read and split."""
+        """Options for reading and splitting its file."""
         return DataSpec(
             file=self.file, time=self.time, grid=False, rows=self.rows, history=HISTORY, sensors=self.columns
         )

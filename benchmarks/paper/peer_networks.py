@@ -1,4 +1,4 @@
-"""Networks of PyPOTS as peers: their sizes, what they are given, how they fill, and the error that chooses an epoch.
+"""Networks of PyPOTS as peers: their sizes, their input and output, and the error that chooses an epoch.
 
 All but CSDI answer a window with one filled window. CSDI (Tashiro et al., NeurIPS 2021) is a diffusion: it starts from
 noise and takes it away in 50 steps, so an answer is a draw, and costs 50 forward passes. The value with the least
@@ -49,7 +49,7 @@ class Peer:
     most_windows: int = 0
 
     def every(self, windows: int) -> int:
-        """Return how far apart the windows that are scored lie, given the number of test windows."""
+        """Return the interval between scored windows, given the number of test windows."""
         return -(-windows // self.most_windows) if self.most_windows else 1
 
 

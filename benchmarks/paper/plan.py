@@ -25,7 +25,7 @@ class Entry:
 
     @property
     def status(self) -> str:
-        """Describe its state in a word or two."""
+        """State of the cell, in one or two words."""
         if self.scored:
             return "done"
         if self.state is None:

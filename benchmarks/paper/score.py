@@ -25,7 +25,7 @@ _BATCH_CELLS = 200_000  # cells of a batch of windows, small enough that progres
 
 @dataclass(frozen=True)
 class CellScore:
-    """Errors over all hidden cells of the test windows, standardised, and how many windows there were."""
+    """Errors over all hidden cells of the test windows, standardised, and the number of windows."""
 
     windows: int
     mse: float
@@ -77,7 +77,7 @@ class HiddenCells:
 
     @property
     def name(self) -> str:
-        """How progress names it."""
+        """Name in the progress line."""
         return f"{self.dataset}/{self.pattern}/{self.rate:g}, draw {self.draw}"
 
     def __len__(self) -> int:

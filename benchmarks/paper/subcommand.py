@@ -1,4 +1,4 @@
-"""What the commands `closed-form`, `cascade` and `simple` share: flags, the command of a line, and how they end."""
+"""The shared parts of the commands `closed-form`, `cascade` and `simple`: flags, the command of a line, exit status."""
 
 from __future__ import annotations
 

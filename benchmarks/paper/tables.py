@@ -1,4 +1,4 @@
-"""What the tables share, and the trainings of networks alone."""
+"""Parts shared by the tables, and the table of trainings of networks alone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def grid(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def family(line: Line) -> tuple[str, int, int]:
-    """Return what must be equal to average or compare lines: recipe, width and seed."""
+    """Return the values that lines must share to be averaged or compared: recipe, width and seed."""
     return line["recipe"], line["d_model"], line["seed"]
 
 
@@ -106,7 +106,7 @@ def _means(dataset: str, pattern: str, lines: Sequence[Line]) -> list[list[str]]
 
 
 def _verdict(lines: Sequence[Line]) -> str:
-    """Summarise the rows that were run: how many are at or below the paper, and which are far above it."""
+    """Summarise the rows that were run: the number at or below the paper, and those far above it."""
     compared = [line for line in lines if line["paper_mse"]]
     # A printed 0.002 means anything up to 0.0025: a value that rounds to the paper's figure is not above it.
     under = sum(round(line["mse"], 3) <= line["paper_mse"] for line in compared)

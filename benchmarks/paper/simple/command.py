@@ -42,7 +42,7 @@ Say = Callable[[str], None]
 
 @lru_cache(maxsize=1)
 def training_of(dataset: str) -> TrainingRows:
-    """Return what the methods of a data set learn from."""
+    """Return the training data of the methods of a data set."""
     split = parts(dataset, WINDOW)
     return TrainingRows(rows_of_form(dataset, WINDOW), split.validation, fit_scale(split.train), WINDOW)
 
@@ -54,7 +54,7 @@ def learned(dataset: str, name: str) -> TimedFill:
 
 
 def method(name: str, cell: PaperCell) -> tuple[TimedFill, list[float] | None]:
-    """Return a method made for a cell, and what validation has chosen: its constant, and 1 with levels or 0 without."""
+    """Return a method for a cell, and the choices of validation: its constant, and 1 with levels or 0 without."""
     if name in FIXED:
         return FIXED[name], None
     if name in LEARNED:

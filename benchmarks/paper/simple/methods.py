@@ -1,4 +1,4 @@
-"""Imputers that need no network: what a scientist would try first.
+"""Imputers that need no network: the usual first attempts of a scientist.
 
 All work on standardised windows, in which the training mean of every sensor is 0, and learn from training rows alone.
 Those that do not follow a sensor's level by themselves may have each window's own means taken from it first
@@ -68,7 +68,7 @@ def untimed(fill: Callable[[Floats, Bools], Floats]) -> TimedFill:
 
 
 def without_level(fill: TimedFill) -> TimedFill:
-    """Fill windows of which each sensor's own mean is taken, and given back."""
+    """Fill windows after subtracting each sensor's mean, and add it again."""
 
     def filled(values: Floats, observed: Bools, end_ms: Ints) -> Floats:
         level = level_of(values, observed)
