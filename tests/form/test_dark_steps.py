@@ -78,6 +78,7 @@ def test_series_that_return_nowhere_get_the_last_value_and_the_line() -> None:
         assert errors[0] < errors[1]
 
 
+@pytest.mark.slow  # quicker: each class has its own choice, below
 @pytest.mark.parametrize("habit", [0.0, 3.0])
 def test_series_that_return_lose_next_to_nothing_by_the_choice(habit: float) -> None:
     form = fitted(series(4000, habit=habit), steps=STEPS).form
