@@ -91,6 +91,7 @@ def test_help_imports_nothing_heavy() -> None:
         (["produce"], "expected a file or --plant, found neither"),
         (["replay", "x.csv"], "expected one of --out FILE, --output-topic TOPIC and --sink NAME=WHERE, found none"),
         (["replay", "x.csv", "--out", "x.arrow", "--output-topic", "x"], "found 2"),
+        (["replay", "x.csv", "--sink", "x"], "--sink: expected NAME=WHERE, found 'x'"),
         (["replay", "x.csv", "--output-topic", "sensor-readings"], "expected another topic than the input"),
         (["replay", "x.csv", "--out", "x.arrow", "--from-offset", "3"], "offsets and --partition are for the topic"),
         (["replay", "x.jsonl", "--out", "x.arrow", "--until", "2026-01-01"], "raw messages are replayed whole"),
