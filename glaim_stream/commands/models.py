@@ -31,7 +31,7 @@ Wait = Annotated[
 Tries = Annotated[
     int, typer.Option(min=1, help="Attempts in all when the repository cannot be reached; 1, 2, 4 ... 30 s apart.")
 ]
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
+_POLL_S = 1.0
 
 
 @app.command("list")
@@ -242,7 +242,7 @@ def _await_models(store: Store, wait_s: float) -> None:
         if found != said:
             print(f"expected a model in {store.location}, found {found}; waiting", file=sys.stderr, flush=True)
             said = found
-        time.sleep(_FIRST_PAUSE_S)
+        time.sleep(_POLL_S)
 
 
 def _persistently(do: Callable[[], int], tries: int) -> int:
@@ -252,9 +252,9 @@ def _persistently(do: Callable[[], int], tries: int) -> int:
         ModelError: the last try failed too.
     """
     from glaim_stream.core.errors import ModelError
-    from glaim_stream.core.retry import pauses_s
+    from glaim_stream.core.retry import MODEL_STORE
 
-    pauses = pauses_s(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+    pauses = MODEL_STORE.pauses()
     for left in range(tries - 1, -1, -1):
         try:
             return do()

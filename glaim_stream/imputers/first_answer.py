@@ -14,12 +14,10 @@ import numpy as np
 
 from glaim_stream.core.contract import Contract
 from glaim_stream.core.errors import GlaimError
-from glaim_stream.core.retry import pauses_s
+from glaim_stream.core.retry import FIRST_ANSWER, Retry
 from glaim_stream.imputers.protocol import Rung, Windows
 
 log = logging.getLogger(__name__)
-
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
 
 
 def typical_windows(contract: Contract) -> Windows:
@@ -49,7 +47,7 @@ async def first_answers(
     *,
     on_answer: Callable[[str], object],
     on_failure: Callable[[str, str], object],
-    first_pause_s: float = FIRST_PAUSE_S,
+    retry: Retry = FIRST_ANSWER,
 ) -> None:
     """Query all models side by side until each has answered once, so that a missing model delays no other.
 
@@ -58,21 +56,15 @@ async def first_answers(
         contracts: contracts of the models to query, by model name.
         on_answer: called with the name of each model that has answered.
         on_failure: called with the model's name and the reason after every failed attempt.
-        first_pause_s: pause after a model's first failed attempt, in seconds; each further pause is twice as long, up
-            to 5 s.
+        retry: pauses after a model's failed attempts.
     """
 
     async def first_answer(name: str, windows: Windows) -> None:
-        pauses = pauses_s(first_pause_s, LONGEST_PAUSE_S)
-        while True:
-            try:
-                await rung.impute(windows)
-            except GlaimError as error:
-                on_failure(name, f"{rung.name} has not answered yet: {error}")
-                await asyncio.sleep(next(pauses))
-                continue
-            on_answer(name)
-            log.info("%s answers for model %s", rung.name, name)
-            return
+        await retry.until_done(
+            lambda: rung.impute(windows), GlaimError,
+            lambda error, _: on_failure(name, f"{rung.name} has not answered yet: {error}"),
+        )  # fmt: skip
+        on_answer(name)
+        log.info("%s answers for model %s", rung.name, name)
 
     await asyncio.gather(*(first_answer(name, typical_windows(contract)) for name, contract in contracts.items()))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from glaim_stream.core import metrics
 from glaim_stream.core.errors import MessageTooLarge, SendError
-from glaim_stream.core.retry import pauses_s
+from glaim_stream.core.retry import PUBLISH
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.outgoing import Kind, Outgoing, outgoing
 from glaim_stream.kafka.send import Send
@@ -34,7 +34,7 @@ class KafkaPublisher:
 
     async def _send(self, message: Outgoing) -> None:
         """Send until the broker acknowledges, in smaller messages if the topic rejects this one."""
-        pauses = pauses_s()
+        pauses = PUBLISH.pauses()
         while True:
             try:
                 async with self._turn[message.topic, message.partition]:

@@ -12,7 +12,7 @@ from kafka.admin import NewTopic
 from kafka.errors import InvalidReplicationFactorError, InvalidTopicError, KafkaError, TopicAlreadyExistsError
 
 from glaim_stream.core.errors import BrokerUnready, SettingsError
-from glaim_stream.core.retry import pauses_s
+from glaim_stream.core.retry import CREATE_TOPIC
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.connection import blocking_options
 from glaim_stream.kafka.diagnosis import no_broker, require_accepted
@@ -100,7 +100,7 @@ def _partitions(admin: KafkaAdminClient, topic: str) -> int | None:
 def _create(
     admin: KafkaAdminClient, topic: str, partitions: int, replicas: int, configs: Mapping[str, str] | None = None
 ) -> None:
-    pauses, started_s = pauses_s(), time.monotonic()
+    pauses, started_s = CREATE_TOPIC.pauses(), time.monotonic()
     while True:
         try:
             admin.create_topics([NewTopic(topic, partitions, replicas, topic_configs=dict(configs or {}))])

@@ -29,7 +29,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from glaim_stream.core import metrics
 from glaim_stream.core.errors import MessageTooLarge, OwnershipLost, SendError
-from glaim_stream.core.retry import pauses_s
+from glaim_stream.core.retry import OWNERSHIP, PUBLISH, READ_COMMIT
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.commits import read_commit
 from glaim_stream.kafka.connection import producer_options, transaction_timeout_ms
@@ -110,7 +110,7 @@ class TransactionalPublisher:
             message for output in outputs for message in outgoing(output, self._settings, once_from=self.once_from)
         ]
         wanted = OffsetAndMetadata(commit.offset, commit.metadata)
-        pauses = pauses_s()
+        pauses = PUBLISH.pauses()
         while True:
             pause_s = 0.0
             try:
@@ -225,7 +225,7 @@ class TransactionalPublisher:
     async def _initialise(self) -> None:
         """Start a new producer, which aborts an open transaction of the last one."""
         await self._disconnect()
-        pauses = pauses_s()
+        pauses = OWNERSHIP.pauses()
         while True:
             confirmed = await self._confirm()
             if confirmed is False:
@@ -248,14 +248,12 @@ class TransactionalPublisher:
             await asyncio.sleep(pause_s)
 
     async def _read_commit(self) -> OffsetAndMetadata | None:
-        pauses = pauses_s()
-        while True:
-            try:
-                return await read_commit(self._settings, self._tp)
-            except KafkaError as error:
-                pause_s = next(pauses)
-                log.warning("%s: cannot read the commit, retrying in %.1f s: %r", self._tp, pause_s, error)
-            await asyncio.sleep(pause_s)
+        return await READ_COMMIT.until_done(
+            lambda: read_commit(self._settings, self._tp), KafkaError,
+            lambda error, pause_s: log.warning(
+                "%s: cannot read the commit, retrying in %.1f s: %r", self._tp, pause_s, error
+            ),
+        )  # fmt: skip
 
     def _new_producer(self) -> AIOKafkaProducer:
         own = {

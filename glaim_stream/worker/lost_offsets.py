@@ -15,7 +15,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from glaim_stream.core import metrics
 from glaim_stream.core.errors import SendError
-from glaim_stream.core.retry import pauses_s
+from glaim_stream.core.retry import LOST_OFFSETS
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka import Loss, Send, consumer_options, lost_range
 from glaim_stream.output import DOCUMENT_TYPE
@@ -84,7 +84,7 @@ class LostOffsets:
                 while nothing of it was delivered.
             interval_s: seconds between two looks at the commits.
         """
-        pauses = pauses_s()
+        pauses = LOST_OFFSETS.pauses()
         gap: Gap | None = None
         while True:
             # Without a topic it joins no group and fetches nothing.
@@ -98,7 +98,7 @@ class LostOffsets:
                         gap = None
                     else:
                         await self._judge_idle(consumer, answered())
-                    pauses = pauses_s()
+                    pauses = LOST_OFFSETS.pauses()
             except Exception as error:  # the gap stays, and is judged when the broker is back
                 log.warning("cannot tell whether input was lost, trying again: %r", error)
             finally:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from glaim_stream.core import metrics
 from glaim_stream.core.errors import OwnershipLost
 from glaim_stream.core.readings import InputRecord
-from glaim_stream.core.retry import pauses_s
+from glaim_stream.core.retry import OWNERSHIP
 from glaim_stream.core.stamps import ticks_text
 from glaim_stream.core.times import steady_ms
 from glaim_stream.health import DETECTORS
@@ -181,7 +181,7 @@ class PartitionWorker:
         if self._quality is not None:
             await self._quality.restart()
         self._begun = False
-        pauses = pauses_s()
+        pauses = OWNERSHIP.pauses()
         while True:
             self._applied.clear()
             self._due.clear()

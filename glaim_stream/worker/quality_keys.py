@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
-from glaim_stream.core.retry import pauses_s
+from glaim_stream.core.retry import QUALITY_KEYS
 from glaim_stream.output import Output
 from glaim_stream.output.quality import KeptKeys
 
@@ -50,14 +50,12 @@ class QualityKeys:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _find(self, kept: KeptKeys) -> None:
-        pauses = pauses_s()
-        while True:
-            try:
-                async for key, value in self._read():
-                    kept.found(key, value)
-                kept.found_all()
-                return
-            except Exception as error:
-                pause_s = next(pauses)
-                log.warning("cannot read the quality topic, retrying in %.1f s: %r", pause_s, error)
-            await asyncio.sleep(pause_s)
+        async def read() -> None:
+            async for key, value in self._read():
+                kept.found(key, value)
+            kept.found_all()
+
+        await QUALITY_KEYS.until_done(
+            read, Exception,
+            lambda error, pause_s: log.warning("cannot read the quality topic, retrying in %.1f s: %r", pause_s, error),
+        )  # fmt: skip

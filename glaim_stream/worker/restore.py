@@ -11,7 +11,7 @@ from typing import Protocol
 
 from glaim_stream.core import metrics
 from glaim_stream.core.readings import InputRecord
-from glaim_stream.core.retry import pauses_s
+from glaim_stream.core.retry import REBUILD
 from glaim_stream.core.stamps import ticks_of
 from glaim_stream.kafka import Commit
 from glaim_stream.pipeline import Isolation, Pipeline, Restore, Restored
@@ -145,7 +145,7 @@ class TopicRestore(Restore):
 
     async def before(self, records: Sequence[InputRecord]) -> Restored:
         """See Restore. Retries until the topic can be read."""
-        pauses = pauses_s()
+        pauses = REBUILD.pauses()
         isolate = False
         with metrics.rebuild_seconds.time():
             while True:

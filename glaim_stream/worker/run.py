@@ -20,7 +20,7 @@ from kafka.errors import KafkaError
 from glaim_stream.build import missing_contracts
 from glaim_stream.core.catalogue import Catalogue, read_catalogue
 from glaim_stream.core.errors import BrokerUnready, listed
-from glaim_stream.core.retry import pauses_s
+from glaim_stream.core.retry import PREREQUISITES
 from glaim_stream.core.settings import Settings, read_settings
 from glaim_stream.core.tls import METRICS, watched_tls
 from glaim_stream.kafka import ensure_topics
@@ -38,7 +38,6 @@ log = logging.getLogger(__name__)
 STOP_GRACE_S = 55.0  # limit after a signal or a failure; supervisors wait 5 s longer, so that the end is logged
 LOOP_SILENCE_S = SILENCE_S
 _app: faust.App | None = None
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
 _REPEAT_S = 60.0  # pause between two log lines with the same reason
 
 
@@ -183,7 +182,7 @@ def wait_until(
         sleep: waits for so many seconds.
         now_s: a monotonic clock, seconds.
     """
-    pauses = pauses_s(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+    pauses = PREREQUISITES.pauses()
     said, said_s = "", 0.0
     while (why := missing()) is not None:
         health.waits_for(why)

@@ -2,7 +2,9 @@
 
 from itertools import islice
 
-from glaim_stream.core.retry import JITTER, pauses_s
+import pytest
+
+from glaim_stream.core.retry import JITTER, Retry, pauses_s
 
 
 def test_pauses_double_up_to_the_longest_pause() -> None:
@@ -11,4 +13,21 @@ def test_pauses_double_up_to_the_longest_pause() -> None:
 
 
 def test_two_workers_that_fail_together_retry_at_different_times() -> None:
-    assert list(islice(pauses_s(), 4)) != list(islice(pauses_s(), 4))
+    assert list(islice(Retry().pauses(), 4)) != list(islice(Retry().pauses(), 4))
+
+
+async def test_an_attempt_is_repeated_after_errors_of_its_kind_alone() -> None:
+    outcomes: list[Exception | None] = [OSError("a"), OSError("b"), None, OSError("c"), ValueError("d")]
+    failed: list[str] = []
+
+    async def attempt() -> str:
+        outcome = outcomes.pop(0)
+        if outcome is not None:
+            raise outcome
+        return "done"
+
+    retry = Retry(0.001, 0.001)
+    assert await retry.until_done(attempt, OSError, lambda error, pause_s: failed.append(str(error))) == "done"
+    with pytest.raises(ValueError, match="d"):
+        await retry.until_done(attempt, OSError, lambda error, pause_s: failed.append(str(error)))
+    assert failed == ["a", "b", "c"]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.core.errors import ContractError, ImputerUnavailable
+from glaim_stream.core.retry import Retry
 from glaim_stream.imputers.first_answer import empty_windows, first_answers, typical_windows
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import LastValue
@@ -56,7 +57,7 @@ async def test_every_model_is_called_until_it_answers(error: Exception) -> None:
             contracts,
             on_answer=answered.append,
             on_failure=lambda name, reason: failures.append((name, reason)),
-            first_pause_s=0.001,
+            retry=Retry(0.001),
         ),
         10,
     )

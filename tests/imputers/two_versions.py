@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.core.contract import write_contract
-from glaim_stream.core.retry import pauses_s
+from glaim_stream.core.retry import Retry
 from glaim_stream.core.trust import Trust
 from glaim_stream.imputers.protocol import Windows
 from glaim_stream.imputers.remote import triton
@@ -34,7 +34,7 @@ def add(repository: Path, version: int, **fields: object) -> None:
 
 
 def shorten_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(triton, "pauses_s", lambda *_, longest_s: pauses_s(0.001, longest_s=longest_s))
+    monkeypatch.setattr(triton, "TRITON", Retry(0.001))
 
 
 @asynccontextmanager

@@ -4,13 +4,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from itertools import repeat
 from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
 
 from glaim_stream.core.errors import MessageTooLarge, SendError
+from glaim_stream.core.retry import Retry
 from glaim_stream.core.settings import Settings
 from glaim_stream.decode import DeadLetter
 from glaim_stream.imputers import Interpolation, Ladder
@@ -27,7 +27,7 @@ ORIGIN = Origin(17, 1_700_000_000_000)
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "pauses_s", lambda: repeat(0.0))
+    monkeypatch.setattr(publish, "PUBLISH", Retry(0.0))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from aiokafka.errors import (
 from aiokafka.structs import OffsetAndMetadata
 from prometheus_client import REGISTRY
 
+from glaim_stream.core import retry
 from glaim_stream.core.errors import OwnershipLost
 from glaim_stream.core.settings import Settings
 from glaim_stream.decode import DeadLetter
@@ -173,7 +174,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
         made.step("read")
         return made.commit
 
-    monkeypatch.setattr(transactions, "pauses_s", pauses)
+    monkeypatch.setattr(retry, "pauses_s", lambda *_: pauses())
     monkeypatch.setattr(transactions, "read_commit", read_commit)
     monkeypatch.setattr(transactions, "AIOKafkaProducer", lambda **options: Producer(made, options))
     return made

@@ -12,6 +12,7 @@ from aiokafka.errors import KafkaConnectionError
 from prometheus_client import REGISTRY
 
 from glaim_stream.core.errors import SendError
+from glaim_stream.core.retry import Retry
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka import Loss, read_losses
 from glaim_stream.worker import lost_offsets as module
@@ -97,7 +98,7 @@ async def watching(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, answered: dict[int, int | None] | None = None
 ) -> AsyncIterator[Gaps]:
     monkeypatch.setattr(module, "AIOKafkaConsumer", broker.consumer)
-    monkeypatch.setattr(module, "pauses_s", lambda: iter([0.001] * 100))
+    monkeypatch.setattr(module, "LOST_OFFSETS", Retry(0.001, 0.001))
     gaps = Gaps()
     watch = LostOffsets(SETTINGS, broker.send).watch(gaps, lambda: answered or {}, interval_s=0.005)
     task = asyncio.create_task(watch)

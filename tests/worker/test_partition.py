@@ -6,7 +6,6 @@ import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.errors import OwnershipLost
 from glaim_stream.core.readings import InputRecord
+from glaim_stream.core.retry import Retry
 from glaim_stream.core.times import steady_ms
 from glaim_stream.imputers import Imputed, Imputer, Interpolation, Ladder, Windows
 from glaim_stream.kafka import Commit, OffsetLedger
@@ -38,7 +38,7 @@ RULES = catalogue(sensors=1)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "IDLE_CHECK_S", 0.01)
     monkeypatch.setattr(module, "HOLES_CHECK_S", 0.01)
-    monkeypatch.setattr(restore, "pauses_s", lambda: repeat(0.001))
+    monkeypatch.setattr(restore, "REBUILD", Retry(0.001, 0.001))
 
 
 @dataclass

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
+from glaim_stream.core import retry
 from glaim_stream.core.readings import InputRecord
 from glaim_stream.imputers import Interpolation, Ladder
 from glaim_stream.pipeline import Pipeline
@@ -105,7 +106,7 @@ async def test_an_unreadable_topic_is_retried_with_growing_pauses(
     def pauses() -> Iterator[float]:
         yield from (0.001, 0.002)
 
-    monkeypatch.setattr(restore, "pauses_s", pauses)
+    monkeypatch.setattr(retry, "pauses_s", lambda *_: pauses())
     original_sleep = restore.asyncio.sleep
 
     async def sleep(seconds: float) -> None:

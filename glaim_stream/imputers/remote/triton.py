@@ -15,7 +15,7 @@ from tritonclient.utils import InferenceServerException
 from glaim_stream.core.catalogue import Model
 from glaim_stream.core.contract import IMPUTED, OBSERVED, VALUES, Contract
 from glaim_stream.core.errors import ContractError, ImputerAbsent, ImputerError, ImputerUnavailable, WrongAnswer
-from glaim_stream.core.retry import pauses_s
+from glaim_stream.core.retry import TRITON
 from glaim_stream.core.settings import Settings
 from glaim_stream.core.tls import Identity
 from glaim_stream.imputers.centring import Centred
@@ -29,7 +29,6 @@ _UNREACHABLE = "StatusCode.UNAVAILABLE"  # unreachable or restarting
 _TOKEN_REFUSED = ("StatusCode.UNAUTHENTICATED", "StatusCode.PERMISSION_DENIED")  # a new token may be on its way
 _NOT_SERVED = "StatusCode.NOT_FOUND"  # the server is draining, or still loading the model, or does not have it
 _OF_THE_VERSION = ("StatusCode.INTERNAL", "StatusCode.UNKNOWN", "StatusCode.INVALID_ARGUMENT")  # another may answer
-_FIRST_PAUSE_S = 0.05
 # INTERNAL: the process behind a model is dead. Triton does not restart it and reports it after about 2 s (2.51). With
 # several Tritons the next one may be alive: it is called at once, and twice more after a pause, because concurrent
 # calls take turns too.
@@ -297,7 +296,7 @@ class TritonImputer:
 
     async def _infer(self, model: str, version: str, inputs: list[InferInput], end_s: float) -> Any:
         loop = asyncio.get_running_loop()
-        pauses = pauses_s(_FIRST_PAUSE_S, longest_s=self._deadline_s)
+        pauses = TRITON.pauses(most_s=self._deadline_s)
         tries = 0
         refused: InferenceServerException | None = None  # tells more than the deadline that cuts off the next try
         while True:
