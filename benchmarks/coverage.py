@@ -33,7 +33,7 @@ from benchmarks.record import LoadRecord
 from deploy.cache import CHECKOUT
 from glaim_stream.core.catalogue import Catalogue, Model, read_catalogue
 from glaim_stream.core.contract import read_contract
-from glaim_stream.imputers import BlendedRung, ClosedFormImputer, Imputed, Imputer, Interpolation, Ladder, Windows
+from glaim_stream.imputers import BlendedRung, ClosedFormImputer, Imputed, Interpolation, Ladder, WindowImputer, Windows
 from glaim_stream.pipeline import Pipeline
 
 Floats = NDArray[np.float64]
@@ -74,7 +74,7 @@ class Covered:
 class Remembering:
     """An imputer that answers the windows of the last batches from memory, because both runs ask the same."""
 
-    def __init__(self, imputer: Imputer) -> None:
+    def __init__(self, imputer: WindowImputer) -> None:
         self._imputer, self._known = imputer, dict[bytes, Imputed]()
 
     async def impute(self, windows: Windows) -> Imputed:
@@ -116,7 +116,7 @@ def arrivals(stream: DriftingStream) -> NDArray[np.int64]:
     return np.where(shown & (after[:, :, :-1] < steps), after[:, :, :-1], -1)
 
 
-async def filled(stream: DriftingStream, imputer: Imputer, *, adaptive: bool) -> Covered:
+async def filled(stream: DriftingStream, imputer: WindowImputer, *, adaptive: bool) -> Covered:
     """Stream the readings through a pipeline and collect the withheld cells."""
     catalogue: Catalogue = read_catalogue(stream.catalogue)
     model = catalogue.models[0]
@@ -229,7 +229,7 @@ def stretched(found: Covered, coverage: float) -> float:
         return float(np.quantile(np.where(error > 0, error / room, 0.0), coverage, method="higher"))
 
 
-def network(name: str) -> Imputer:
+def network(name: str) -> WindowImputer:
     """The shipped network, in this process."""
     from glaim_stream.imputers.local import LocalImputer
 

@@ -36,7 +36,7 @@ from glaim_stream.commands.gridded import gridded
 from glaim_stream.feed import read_source
 from glaim_stream.feed.plant import simulate
 from glaim_stream.files import step_of
-from glaim_stream.health import MEMORY, Event, Fault, Series, detect, learn, onsets
+from glaim_stream.health import MEMORY, Event, Fault, GridSeries, detect, learn, onsets
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -80,7 +80,7 @@ class SimpleRules:
     fastest: Doubles
 
     @classmethod
-    def learned(cls, groups: Sequence[Series]) -> SimpleRules:
+    def learned(cls, groups: Sequence[GridSeries]) -> SimpleRules:
         """Learn the limits."""
         values = np.concatenate([np.where(each.observed, each.values, np.nan) for each in groups], axis=1)
         low, high = np.nanmin(values, axis=1), np.nanmax(values, axis=1)
@@ -88,7 +88,7 @@ class SimpleRules:
         steps = [np.abs(np.diff(np.where(each.observed, each.values, np.nan), axis=1)) for each in groups]
         return cls(low - margin, high + margin, np.nanmax(np.concatenate(steps, axis=1), axis=1))
 
-    def alarms(self, series: Series) -> Bools:
+    def alarms(self, series: GridSeries) -> Bools:
         """Return where a rule holds, bool [C, N]."""
         seen = np.where(series.observed, series.values, np.nan)
         with np.errstate(invalid="ignore"):
@@ -111,9 +111,9 @@ class Set:
 
     name: str
     sensors: tuple[str, ...]
-    learned: list[Series]
-    levels: list[Series]  # the same time of the groups that are scored, for their levels alone
-    scored: list[Series]
+    learned: list[GridSeries]
+    levels: list[GridSeries]  # the same time of the groups that are scored, for their levels alone
+    scored: list[GridSeries]
 
 
 def sets(data: Path | None) -> list[Set]:
@@ -123,7 +123,7 @@ def sets(data: Path | None) -> list[Set]:
     zeros = np.zeros(observed.shape)
     first = int(plant.times_ms[0]) // 60_000
     groups = [
-        Series(name, first, 60_000, values.astype(np.float64), observed, zeros)
+        GridSeries(name, first, 60_000, values.astype(np.float64), observed, zeros)
         for name, values in zip(plant.groups, plant.values, strict=True)
     ]
     out = [_halved("plant", plant.sensor_ids, groups)]
@@ -139,7 +139,7 @@ def sets(data: Path | None) -> list[Set]:
     return out
 
 
-def _halved(name: str, sensors: Sequence[str], groups: Sequence[Series]) -> Set:
+def _halved(name: str, sensors: Sequence[str], groups: Sequence[GridSeries]) -> Set:
     half = groups[0].steps // 2
     learned = groups if len(groups) == 1 else groups[::2]
     scored = groups if len(groups) == 1 else groups[1::2]
@@ -156,12 +156,12 @@ def _halved(name: str, sensors: Sequence[str], groups: Sequence[Series]) -> Set:
 class Injected:
     """A series with a fault: its sensors, and its first step."""
 
-    series: Series
+    series: GridSeries
     sensors: tuple[int, ...]
     start: int
 
 
-def inject(fault: str, series: Series, scale: Doubles, highest: Doubles, random: Random) -> Injected:
+def inject(fault: str, series: GridSeries, scale: Doubles, highest: Doubles, random: Random) -> Injected:
     """Inject a fault that lasts LASTS steps, MEMORY steps after the beginning.
 
     Args:
@@ -236,7 +236,7 @@ def _new(found: Sequence[Event], clean: Sequence[Event], first_ms: int, step_ms:
 class Detector:
     """The detection of the events of a series after its first MEMORY steps, in a file or in a worker's windows."""
 
-    find: Callable[[Series], list[Event]]
+    find: Callable[[GridSeries], list[Event]]
     live: bool
 
 
@@ -294,7 +294,7 @@ def measure(each: Set, injections: int, seed: int) -> list[dict[str, Any]]:
 class FaultCase:
     """A stretch unchanged, and with a fault that begins at `first_ms`."""
 
-    clean: Series
+    clean: GridSeries
     made: Injected
 
     @property

@@ -8,7 +8,7 @@ import numpy as np
 
 from glaim_stream.core.catalogue import Catalogue, parse_catalogue
 from glaim_stream.core.readings import Readings
-from glaim_stream.health import Event, Habits, LiveHabits, Series
+from glaim_stream.health import Event, GridSeries, Habits, LiveHabits
 from glaim_stream.windows import PartitionWindows, SensorEvent, history_steps
 
 WINDOW = 96
@@ -16,7 +16,7 @@ LOOK_BACK = history_steps(WINDOW, scored=True) + WINDOW  # steps before those th
 _BATCH = 4096  # steps that are fed at once
 
 
-def found_live(habits: Habits, series: Series, warm_up: int, sensors: Sequence[str]) -> list[Event]:
+def found_live(habits: Habits, series: GridSeries, warm_up: int, sensors: Sequence[str]) -> list[Event]:
     """Return the beginnings that a worker publishes for a series, in the order of time.
 
     Args:
@@ -48,7 +48,7 @@ def found_live(habits: Habits, series: Series, warm_up: int, sensors: Sequence[s
     ]
 
 
-def _catalogue(series: Series) -> Catalogue:
+def _catalogue(series: GridSeries) -> Catalogue:
     model = {
         "name": "m",
         "sensors": [{"id": f"s{number}"} for number in range(len(series.values))],
@@ -61,7 +61,7 @@ def _catalogue(series: Series) -> Catalogue:
     return parse_catalogue({"models": [model], "groups": [{"model": "m", "pattern": "*"}]}, source="health_live")
 
 
-def _readings(series: Series, start: int, end: int) -> Readings:
+def _readings(series: GridSeries, start: int, end: int) -> Readings:
     """The readings of some steps in the order of time."""
     step, sensor = np.nonzero(series.observed[:, start:end].T)
     step += start

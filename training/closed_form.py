@@ -12,8 +12,8 @@ from glaim_stream.core.angles import around
 from glaim_stream.core.errors import ModelError
 from glaim_stream.form import ClosedForm, Fitted, interpolation
 from glaim_stream.form import fit as fit_series
-from glaim_stream.health import Series as HealthSeries
-from training.data import Bools, Floats, Scale, Series
+from glaim_stream.health import GridSeries
+from training.data import Bools, Floats, GroupSeries, Scale
 from training.errors import DataError
 
 Ints = NDArray[np.int64]
@@ -26,9 +26,9 @@ TimedFill = Callable[[Floats, Bools, Ints], Floats]
 
 
 def fit(
-    train: Series,
+    train: GroupSeries,
     window: int,
-    validation: Series | None = None,
+    validation: GroupSeries | None = None,
     *,
     only_numbers: bool = False,
     only_plain: bool = False,
@@ -68,17 +68,17 @@ def fit(
         raise DataError(f"no closed form for the training part of {train.source}: {error}") from error
 
 
-def health_series(train: Series) -> list[HealthSeries]:
+def health_series(train: GroupSeries) -> list[GridSeries]:
     """The readings of each group, from which the habits of the sensors are learned."""
     step_ms = round(train.step_s * 1000)
     first = int(train.times_ms[0]) // step_ms
     return [
-        HealthSeries(name, first, step_ms, values.astype(np.float64), np.isfinite(values))
+        GridSeries(name, first, step_ms, values.astype(np.float64), np.isfinite(values))
         for name, values in zip(train.groups, train.values, strict=True)
     ]
 
 
-def lossy(groups: Sequence[HealthSeries], share: float, *, seed: int) -> list[HealthSeries]:
+def lossy(groups: Sequence[GridSeries], share: float, *, seed: int) -> list[GridSeries]:
     """Return series that lack a share of their readings, chosen one at a time; the same seed chooses the same ones."""
     rng = np.random.default_rng(seed)
     return [replace(each, observed=each.observed & (rng.random(each.observed.shape) >= share)) for each in groups]

@@ -34,8 +34,8 @@ from training.config import RunConfig, build, data_path
 from training.data import (
     Bools,
     Floats,
+    GroupSeries,
     Scale,
-    Series,
     Split,
     WindowSet,
     block_cells,
@@ -233,7 +233,7 @@ def evaluate_run(
 
 
 def evaluate_form(
-    form: ClosedForm, seconds: float, config: RunConfig, series: Series, *, most: int = 6000
+    form: ClosedForm, seconds: float, config: RunConfig, series: GroupSeries, *, most: int = 6000
 ) -> dict[str, Any]:
     """Score a closed form alone on the test part; return a report like that of `evaluate_run`, without a model."""
     parts = split(series, config.data, config.model.window)
@@ -249,7 +249,7 @@ def evaluate_form(
     }  # fmt: skip
 
 
-def described(config: RunConfig, series: Series, parts: Split) -> dict[str, Any]:
+def described(config: RunConfig, series: GroupSeries, parts: Split) -> dict[str, Any]:
     """Return the part of a report that describes run, data and machine."""
     return {
         "run": config.name,

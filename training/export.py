@@ -46,7 +46,7 @@ from glaim_stream.models import require_known_operators, staging
 from training import checkpoint as checkpoints
 from training.checkpoint import Checkpoint
 from training.config import ExportSpec, RunConfig, data_path
-from training.data import MaskSpec, Scale, Series, WindowBatch, WindowSet, hide, load, split
+from training.data import GroupSeries, MaskSpec, Scale, WindowBatch, WindowSet, hide, load, split
 from training.errors import ExportError, ExportRefused, exits_with_errors
 from training.evaluate import evaluate_run, model_fill, restore
 from training.network import GLAIM, build_network
@@ -169,7 +169,7 @@ def destination(config: RunConfig, sensors: Sequence[str], step_s: float, direct
     return placed(spec, config.model.window, sensors, step_s)
 
 
-def rehearse(config: RunConfig, series: Series, directory: str = "") -> None:
+def rehearse(config: RunConfig, series: GroupSeries, directory: str = "") -> None:
     """Check before hours of training for later failures, by placing and scripting an untrained network.
 
     Raises:

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from training.config import data_folder
-from training.data import DataSpec, Series, load
+from training.data import DataSpec, GroupSeries, load
 from training.errors import DataError
 
 WINDOW = 96
@@ -103,13 +103,13 @@ def absence(dataset: Dataset) -> str:
     return f"{dataset.name}: expected {dataset.file} in {data_folder()} (GLAIM_DATA), found none; its cells stay empty"
 
 
-def without_sentinels(dataset: Dataset, series: Series) -> Series:
+def without_sentinels(dataset: Dataset, series: GroupSeries) -> GroupSeries:
     """Return rows of a data set in which the numbers that stand for no value are missing."""
     sentinels = np.isin(series.values, np.asarray(dataset.sentinels, series.values.dtype))
     return replace(series, values=np.where(sentinels, np.nan, series.values)) if sentinels.any() else series
 
 
-def read(dataset: Dataset) -> Series:
+def read(dataset: Dataset) -> GroupSeries:
     """Read the file's rows, [1, C, R].
 
     Raises:

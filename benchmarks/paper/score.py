@@ -16,7 +16,7 @@ from benchmarks.paper.masks import hidden_cells
 from glaim_stream.form import interpolation, last_value
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, changes
-from training.data import SEGMENTS, Series, Split, WindowBatch, WindowSet, fit_scale, hide, split
+from training.data import SEGMENTS, GroupSeries, Split, WindowBatch, WindowSet, fit_scale, hide, split
 from training.errors import ConfigError
 from training.evaluate import BATCH, ErrorTally, Fill, model_fill, restore, with_fallback
 
@@ -38,7 +38,7 @@ def parts(dataset: str, window: int) -> Split:
     return split(read(DATASETS[dataset]), DATASETS[dataset].spec, window)
 
 
-def rows_of_form(dataset: str, window: int) -> Series:
+def rows_of_form(dataset: str, window: int) -> GroupSeries:
     """Return the training rows for the fit of a closed form, in which the data set's sentinels are missing."""
     return without_sentinels(DATASETS[dataset], parts(dataset, window).train)
 

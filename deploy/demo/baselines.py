@@ -11,14 +11,14 @@ from kafka.consumer.fetcher import ConsumerRecord
 
 from deploy.demo.topic import Records
 from glaim_stream.core.catalogue import Catalogue
-from glaim_stream.imputers import Imputer
+from glaim_stream.imputers import WindowImputer
 from glaim_stream.output import read_rows
 from glaim_stream.pipeline import Pipeline
 
 _BATCH = 5000
 
 
-def replay(catalogue: Catalogue, imputer: Imputer, records: Records) -> list[pa.Table]:
+def replay(catalogue: Catalogue, imputer: WindowImputer, records: Records) -> list[pa.Table]:
     """The output rows of every partition, in order."""
     return asyncio.run(_replay(Pipeline(catalogue, {}, imputer), records))
 

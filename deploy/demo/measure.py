@@ -18,7 +18,7 @@ from deploy.demo.topic import Records
 from glaim_stream.core.catalogue import Catalogue, Model
 from glaim_stream.core.contract import FORM_FILE, Contract
 from glaim_stream.feed import KINDS
-from glaim_stream.imputers import ClosedFormImputer, Imputer, Interpolation, LastValue
+from glaim_stream.imputers import ClosedFormImputer, Interpolation, LastValue, WindowImputer
 from glaim_stream.output import Method
 
 
@@ -95,7 +95,7 @@ def measure(
 
 def others(grid: Grid, catalogue: Catalogue, records: Records, model_repository: Path) -> dict[str, Outcome]:
     """Outcome of each baseline, and of the closed form where the model has one, on the records of the input topic."""
-    imputers: dict[str, Imputer] = {"interpolation": Interpolation(), "last_value": LastValue()}
+    imputers: dict[str, WindowImputer] = {"interpolation": Interpolation(), "last_value": LastValue()}
     if all((model_repository / model.name / FORM_FILE).is_file() for model in catalogue.models):
         imputers["gaussian"] = ClosedFormImputer(model_repository, catalogue.models)
     return {name: outcome(grid, replay(catalogue, imputer, records)) for name, imputer in imputers.items()}

@@ -80,7 +80,7 @@ def awake_mixtures(mixed: Doubles | Bools, awake: Bools) -> Bools:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class LossColumns:
     """The columns of a sum: the loss of each mixture, and the number of losses of all mixtures of the same experts."""
 
     mixtures: Doubles  # [m, experts]
@@ -88,7 +88,7 @@ class Columns:
     count_of: Ints  # [m + s] index of the count column of each column
 
     @classmethod
-    def of(cls, mixed: Doubles) -> Columns:
+    def of(cls, mixed: Doubles) -> LossColumns:
         """The columns of these mixtures."""
         sets, which = np.unique(mixed > 0, axis=0, return_inverse=True)
         return cls(mixed, sets, len(mixed) + np.concatenate([which.ravel(), np.arange(len(sets))]))
@@ -107,7 +107,7 @@ class Columns:
 class Standings:
     """Losses known at one step."""
 
-    columns: Columns
+    columns: LossColumns
     of_key: Doubles  # [sensors, ages, places, m + s] sums
     of_place: Doubles  # [sensors, places, m + s] means
     cap: Doubles  # [sensors, places] CAP times the usual error; 0 while there are no errors
@@ -140,7 +140,7 @@ class Leader:
     def __init__(self, experts: int, sensors: int, ages: int, places: int) -> None:
         """Start without losses, for this many experts, sensors, age classes and places."""
         self._shape = (sensors, ages, places)
-        self._columns = Columns.of(mixtures(experts))
+        self._columns = LossColumns.of(mixtures(experts))
         columns = len(self._columns)
         # Sum of the largest error of a cell, and the number of cells.
         self._size = RecentSums((2, sensors * places), memory=MEMORY, horizon=HORIZON)

@@ -71,11 +71,11 @@ def audit(
     Exit code 0: clean, 1: something is lost or wrong, 2: it cannot be determined, for
     example because the consumer group is unknown.
     """
-    from glaim_stream.operate.audit import Request
+    from glaim_stream.operate.audit import AuditRequest
     from glaim_stream.operate.audit import audit as run
 
     since_ms, until_ms = bounds_ms(since, until)
-    request = Request(
+    request = AuditRequest(
         from_offset=parse_offsets(from_offset),
         until_offset=parse_offsets(until_offset),
         since_ms=since_ms,

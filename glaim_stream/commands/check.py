@@ -11,7 +11,7 @@ import typer
 
 from glaim_stream.commands.flags import expand_flags
 from glaim_stream.commands.options import StreamFlags
-from glaim_stream.operate.check import Outcome, Subject
+from glaim_stream.operate.check import Grade, Subject
 
 
 @expand_flags
@@ -52,7 +52,7 @@ def check(
     if group:
         raise SettingsError("--group needs --catalogue, and no other flags but --model-repository")
     findings = asyncio.run(run(stream.settings(), only or []))
-    good = all(finding.outcome is not Outcome.FAILED for finding in findings)
+    good = all(finding.outcome is not Grade.FAILED for finding in findings)
     if json:
         print(json_format.dumps({"good": good, "checks": [finding.as_json() for finding in findings]}, indent=2))
     else:

@@ -15,7 +15,7 @@ from glaim_stream.commands.options import Pairs, Text
 
 if TYPE_CHECKING:
     from glaim_stream.core.settings import Settings
-    from glaim_stream.operate.dlq import Filter, Letter, RequeueReport, Survey
+    from glaim_stream.operate.dlq import Letter, LetterFilter, RequeueReport, Survey
 
 app = typer.Typer(
     help="Look at the records that could not be used, and send them back.", no_args_is_help=True, rich_markup_mode=None
@@ -57,16 +57,16 @@ class FilterFlags:
     ] = None
     until: Annotated[str | None, typer.Option(help="Only letters written before this time, likewise.")] = None
 
-    def read(self, places: list[str] | None = None) -> Filter:
+    def read(self, places: list[str] | None = None) -> LetterFilter:
         """The filter of these flags and of letters named as PARTITION:OFFSET.
 
         Raises:
             SettingsError: a value cannot be used.
         """
-        from glaim_stream.operate.dlq import Filter, place_of
+        from glaim_stream.operate.dlq import LetterFilter, place_of
 
         since_ms, until_ms = bounds_ms(self.since, self.until)
-        return Filter(
+        return LetterFilter(
             self.cause or (),
             self.group or (),
             [place_of(text) for text in places or ()],
@@ -111,10 +111,10 @@ def show(
 
     The record comes from the input topic where the letter holds only a part of it. No other topic is read.
     """
-    from glaim_stream.operate.dlq import Filter, place_of
+    from glaim_stream.operate.dlq import LetterFilter, place_of
 
     settings, topic = topics.read(late)
-    asyncio.run(_show(settings, topic, Filter(places=[place_of(text) for text in places])))
+    asyncio.run(_show(settings, topic, LetterFilter(places=[place_of(text) for text in places])))
 
 
 @app.command(cls=SettingsCommand)
@@ -183,7 +183,7 @@ def _print_counts(topic: str, found: Survey) -> None:
         print(f"{found.foreign} messages on it are not letters of a worker", file=sys.stderr)
 
 
-async def _print_each(settings: Settings, topic: str, chosen: Filter, limit: int) -> None:
+async def _print_each(settings: Settings, topic: str, chosen: LetterFilter, limit: int) -> None:
     from rich.table import Table
 
     from glaim_stream.commands.console import result_console
@@ -212,7 +212,7 @@ async def _print_each(settings: Settings, topic: str, chosen: Filter, limit: int
         print(f"{more} more letters; --limit shows more of them")
 
 
-async def _show(settings: Settings, topic: str, chosen: Filter) -> None:
+async def _show(settings: Settings, topic: str, chosen: LetterFilter) -> None:
     from glaim_stream.core.errors import SettingsError
     from glaim_stream.kafka import reader
     from glaim_stream.operate.dlq import describe_letter, find_original, read_letters

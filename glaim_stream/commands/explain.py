@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from glaim_stream.commands.explained_text import Cell
     from glaim_stream.core.catalogue import Catalogue as Rules
     from glaim_stream.core.settings import Settings
-    from glaim_stream.operate.explain import Answers, CellEstimates, Estimate, Means, Published, Row
+    from glaim_stream.operate.explain import Answers, CellEstimates, Estimate, Means, PublishedRow, Row
     from glaim_stream.pipeline import Pipeline
 
 
@@ -119,7 +119,7 @@ def _means(settings: Settings, pipeline: Pipeline, cell: Cell) -> Means:
     return Means(watched.form, None if contract is None else network, version, table)
 
 
-async def _published(settings: Settings, rules: Rules, cell: Cell) -> Published:
+async def _published(settings: Settings, rules: Rules, cell: Cell) -> PublishedRow:
     from glaim_stream.commands.console import progress_bar
     from glaim_stream.operate.explain import find_published
 
@@ -127,7 +127,7 @@ async def _published(settings: Settings, rules: Rules, cell: Cell) -> Published:
         return await find_published(settings, rules, cell.model, cell.group, cell.sensor, cell.ts_ms, progress)
 
 
-def _row(published: Published, cell: Cell) -> Row:
+def _row(published: PublishedRow, cell: Cell) -> Row:
     """The published row.
 
     Raises:
@@ -158,7 +158,7 @@ def _measured(cell: Cell, value: float) -> Exception:
 
 
 async def _window_of_topic(
-    settings: Settings, rules: Rules, cell: Cell, published: Published, estimates: CellEstimates
+    settings: Settings, rules: Rules, cell: Cell, published: PublishedRow, estimates: CellEstimates
 ) -> tuple[Estimate, list[str]]:
     from glaim_stream.commands.console import progress_bar
     from glaim_stream.core.errors import SettingsError

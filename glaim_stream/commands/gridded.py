@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.files import Grid, put
-from glaim_stream.health import Series
+from glaim_stream.health import GridSeries
 
 Ints = NDArray[np.int64]
 
@@ -25,7 +25,7 @@ class Gridded:
     """
 
     sensors: tuple[str, ...]
-    groups: list[Series]
+    groups: list[GridSeries]
     shared: int
 
 
@@ -69,7 +69,7 @@ def gridded(
     first, groups = grid.start_ms // step_ms, []
     for number, name in enumerate(names):
         mine = slice(number * len(sensors), (number + 1) * len(sensors))
-        groups.append(Series(name, first, step_ms, values[mine], observed[mine], offset[mine]))
+        groups.append(GridSeries(name, first, step_ms, values[mine], observed[mine], offset[mine]))
     return Gridded(sensors, groups, len(cell) - int(observed.sum()))
 
 

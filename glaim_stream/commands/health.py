@@ -22,7 +22,7 @@ _SHARE = 0.5  # of the file's time that is learned from
 
 
 @dataclass(frozen=True)
-class Outcome:
+class HealthOutcome:
     """Events of a file, and what they were judged by.
 
     learned_from_ms, judged_from_ms, judged_until_ms: bounds of what was learned from and of what was judged.
@@ -75,7 +75,7 @@ def health(
         _print_table(outcome)
 
 
-def judge(found: Gridded, normal_until_ms: int | None, rate: float) -> Outcome:
+def judge(found: Gridded, normal_until_ms: int | None, rate: float) -> HealthOutcome:
     """Learn from the readings before a moment, and judge the others.
 
     Args:
@@ -111,7 +111,7 @@ def judge(found: Gridded, normal_until_ms: int | None, rate: float) -> Outcome:
             if count and not known
         ]
         days += int(judged.sum()) * (each.steps - cut) * each.step_ms / 86_400_000
-    return Outcome(
+    return HealthOutcome(
         sorted(events, key=lambda event: (event.ts_ms, event.group, event.kind)),
         first.first * first.step_ms,
         (first.first + cut) * first.step_ms,
@@ -147,7 +147,7 @@ def _gridded(source: Source, name: str) -> Gridded:
     return found
 
 
-def _print_json(outcome: Outcome) -> None:
+def _print_json(outcome: HealthOutcome) -> None:
     import json
 
     from glaim_stream.core.times import text_of_ms
@@ -164,7 +164,7 @@ def _print_json(outcome: Outcome) -> None:
     print(json.dumps(document, ensure_ascii=False, indent=2))
 
 
-def _print_table(outcome: Outcome) -> None:
+def _print_table(outcome: HealthOutcome) -> None:
     from rich.table import Table
 
     from glaim_stream.commands.console import result_console

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from glaim_stream.core.catalogue import Catalogue as Rules
     from glaim_stream.core.settings import Settings
-    from glaim_stream.form import Series
+    from glaim_stream.form import FormSeries
     from glaim_stream.operate.learn import Collector, Learned
 
 _GRACE_S = 30.0  # for the end by SIGTERM, which waits for a step of the fit and for the broker
@@ -204,7 +204,7 @@ async def _read_topic(
                     progress(done, total)
 
 
-def _print_readings(series: Series, collector: Collector) -> None:
+def _print_readings(series: FormSeries, collector: Collector) -> None:
     from glaim_stream.core.times import text_of_ms
 
     first, last = text_of_ms(series.start_ms), text_of_ms(int(series.times_ms[-1]))
@@ -214,7 +214,7 @@ def _print_readings(series: Series, collector: Collector) -> None:
         print(f"not learned: {causes}")
 
 
-def _print_json(done: Learned, series: Series) -> None:
+def _print_json(done: Learned, series: FormSeries) -> None:
     outcome = {
         "rows": series.steps,
         "until_ms": series.start_ms + series.steps * series.step_ms,

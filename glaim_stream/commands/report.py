@@ -17,11 +17,11 @@ from glaim_stream.commands.moments import MOMENT, bounds_ms
 from glaim_stream.commands.options import File, Pairs, Text
 
 if TYPE_CHECKING:
-    from glaim_stream.operate.completeness import Report
+    from glaim_stream.operate.completeness import CompletenessReport
 
 
 @dataclass(frozen=True)
-class TopicFlags(SettingsFlags):
+class ReportTopicFlags(SettingsFlags):
     """Flags of the topics that are read."""
 
     kafka: Text = None
@@ -31,7 +31,7 @@ class TopicFlags(SettingsFlags):
 
 
 @dataclass(frozen=True)
-class FileFlags(Detected):
+class ReportFileFlags(Detected):
     """Flags of a file."""
 
     file_timezone: Annotated[
@@ -58,7 +58,7 @@ def report(
             show_default=False,
         ),
     ] = None,
-    stream: TopicFlags,
+    stream: ReportTopicFlags,
     since: Annotated[
         str | None, typer.Option("--since", help=f"Only steps that begin at or after this time, {MOMENT}.")
     ] = None,
@@ -76,7 +76,7 @@ def report(
         Path | None,
         typer.Option(help="Folder for temporary files, some 100 bytes a row; by default that of the system (TMPDIR)."),
     ] = None,
-    reading: FileFlags,
+    reading: ReportFileFlags,
 ) -> None:
     """Report by sensor and day what was expected, arrived, late, filled by which method, and null, and the longest gap.
 
@@ -94,10 +94,10 @@ def report(
         if given:
             raise SettingsError(f"expected a file with --{given[0].replace('_', '-')}, found none")
         from glaim_stream.commands.console import progress_bar
-        from glaim_stream.operate.completeness import Request, topic_report
+        from glaim_stream.operate.completeness import ReportRequest, topic_report
 
         settings = stream.settings()
-        request = Request(zone, since_ms, until_ms, tuple(group or ()), temp_folder)
+        request = ReportRequest(zone, since_ms, until_ms, tuple(group or ()), temp_folder)
         with progress_bar(settings.output_topic, "messages") as progress:
             made = topic_report(settings, request, on_progress=progress)
     else:
@@ -114,8 +114,13 @@ def report(
 
 
 def _of_file(
-    file: str, reading: FileFlags, timezone: str, since_ms: int | None, until_ms: int | None, groups: Sequence[str]
-) -> Report:
+    file: str,
+    reading: ReportFileFlags,
+    timezone: str,
+    since_ms: int | None,
+    until_ms: int | None,
+    groups: Sequence[str],
+) -> CompletenessReport:
     from glaim_stream.commands.fill import task_progress
     from glaim_stream.core.errors import SettingsError
     from glaim_stream.core.times import zone_of
@@ -158,12 +163,12 @@ def _require_targets(file: str | None, json_file: str | None, html: Path | None)
             raise SettingsError(f"{path} is also the input or another output: name another file")
 
 
-def _nothing(made: Report, since: str | None, until: str | None) -> str:
+def _nothing(made: CompletenessReport, since: str | None, until: str | None) -> str:
     stretch = " and ".join(f"{word} {text}" for word, text in (("since", since), ("until", until)) if text is not None)
     return f"expected rows{' ' + stretch if stretch else ''}, found none"
 
 
-def _write(made: Report, json_file: str | None, html: Path | None, worst: int) -> None:
+def _write(made: CompletenessReport, json_file: str | None, html: Path | None, worst: int) -> None:
     from glaim_stream.commands.report_text import show
 
     # The files first: whoever reads the table may stop early, as `| head` does.
@@ -183,7 +188,7 @@ def _write(made: Report, json_file: str | None, html: Path | None, worst: int) -
         _write_json(made, json_file)
 
 
-def _write_json(made: Report, json_file: str) -> None:
+def _write_json(made: CompletenessReport, json_file: str) -> None:
     from glaim_stream.operate.completeness import pieces
 
     with opened(json_file) as target:

@@ -11,7 +11,7 @@ from rich.table import Table
 from glaim_stream.commands.console import file_width, plain_console
 from glaim_stream.core.printable import printable
 from glaim_stream.operate.completeness import (
-    Report,
+    CompletenessReport,
     SensorDays,
     delay_text,
     filled,
@@ -32,7 +32,7 @@ def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def show(report: Report, out: IO[str], *, worst: int) -> None:
+def show(report: CompletenessReport, out: IO[str], *, worst: int) -> None:
     """Print the sums of all sensors, and a line for each of the `worst` least complete ones."""
     total = summed(report.by_day)
     print(
@@ -82,7 +82,7 @@ class _Column:
         return max(cell_len(text) for text in (self.name, *self.cells)) + _SPACE
 
 
-def _table(report: Report, worst: int, width: int) -> Table:
+def _table(report: CompletenessReport, worst: int, width: int) -> Table:
     """The table, as wide as the terminal at most: a figure is there whole or not at all."""
     shown = report.sensors[:worst]
     totals = [each.total for each in shown]

@@ -37,7 +37,7 @@ def bound_ms(max_ahead_ms: int, span_ms: int) -> int:
     return max(LEAST_BOUND_MS, max_ahead_ms, 2 * span_ms // MAX_TICKS)
 
 
-class Stamps:
+class PartitionStamps:
     """The verdicts of the wall clock on the records of one partition.
 
     A record is believed unless it lies more than a bound beyond the last tick. The clock is looked at anew when a

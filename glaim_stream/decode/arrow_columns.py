@@ -18,7 +18,7 @@ _MOST_VIEWED_BYTES = 64_000_000  # bytes of texts that views refer to, counted o
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class NameColumn:
     """A column of names: the distinct ones, and the index of each row's name, -1 for null."""
 
     distinct: Sequence[str | None]
@@ -29,7 +29,7 @@ class Names:
         return None if place < 0 else self.distinct[place]
 
 
-def names(column: pa.ChunkedArray) -> Names:
+def names(column: pa.ChunkedArray) -> NameColumn:
     """A column of text, of numbers or of a dictionary of these as names."""
     if not pa.types.is_dictionary(column.type):
         _require_viewed(column)
@@ -37,7 +37,7 @@ def names(column: pa.ChunkedArray) -> Names:
     chunk = column.unify_dictionaries().combine_chunks()
     _require_viewed(pa.chunked_array([chunk.dictionary]))
     place = chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return Names(pc.cast(chunk.dictionary, pa.string()).to_pylist(), place)
+    return NameColumn(pc.cast(chunk.dictionary, pa.string()).to_pylist(), place)
 
 
 def times_ms(column: pa.ChunkedArray) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from glaim_stream.core.budget import DEFAULT, Budget, OverBudget
 from glaim_stream.core.readings import InputRecord
 from glaim_stream.core.rejects import DeadLetterCause, Reject
-from glaim_stream.decode.arrow_columns import Names, inexact, is_timestamp, names, numbers, times_ms
+from glaim_stream.decode.arrow_columns import NameColumn, inexact, is_timestamp, names, numbers, times_ms
 from glaim_stream.decode.arrow_streams import BROKEN, Claim, claim_of, read_claimed, sensors_of
 from glaim_stream.decode.dead_letters import key_text
 from glaim_stream.decode.format import Format
@@ -163,12 +163,12 @@ def _parse(streams: Sequence[_Stream], index: GroupIndex) -> Parsed:
     )
 
 
-def _codes(column: Names, codes: Codes, null: int) -> Codes:
+def _codes(column: NameColumn, codes: Codes, null: int) -> Codes:
     """Code of each row of a column of names, given the codes of its distinct names."""
     return np.append(codes, null)[column.place]  # index -1, null, selects the last code
 
 
-def _qualities(column: Names) -> NDArray[np.int8] | None:
+def _qualities(column: NameColumn) -> NDArray[np.int8] | None:
     """Quality of each row, from names, or from StatusCodes as integers, which are read as their digits."""
     meant = qualities([*column.distinct, None])
     return None if meant is None else meant[column.place]

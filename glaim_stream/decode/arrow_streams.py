@@ -76,7 +76,7 @@ def claim_of(stream: bytes) -> Claim:
         metadata = message.metadata.to_pybytes()
         if _OLD_COMPRESSION in metadata:
             raise ValueError("expected a stream of Arrow 1.0 or later, found the compression of an earlier one")
-        header = _header(Table.root(metadata))
+        header = _header(FlatTable.root(metadata))
         dictionary = message.type == "dictionary"
         batch = header.table(_DICTIONARY_DATA) if dictionary else header
         if batch is None or batch.int64(_ROWS) < 0:
@@ -118,14 +118,14 @@ def read_bounded(stream: bytes, budget: Budget) -> pa.Table:
     return read_claimed(stream)
 
 
-def _header(message: Table) -> Table:
+def _header(message: FlatTable) -> FlatTable:
     header = message.table(_HEADER)
     if header is None:
         raise ValueError("expected a message with a header, found none")
     return header
 
 
-def _size_bytes(batch: Table, body: pa.Buffer) -> int:
+def _size_bytes(batch: FlatTable, body: pa.Buffer) -> int:
     """Bytes of a batch's buffers once decompressed; buffers that overlap count each."""
     compressed = batch.table(_COMPRESSION) is not None
     content = memoryview(body) if body is not None else memoryview(b"")
@@ -147,7 +147,7 @@ def _size_bytes(batch: Table, body: pa.Buffer) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class FlatTable:
     """A table at a place in a buffer."""
 
     buffer: bytes

@@ -16,7 +16,7 @@ from glaim_stream.core.budget import DEFAULT, Budget
 from glaim_stream.core.readings import InputRecord, Readings, concatenated, no_readings
 from glaim_stream.core.registry import FORMATS
 from glaim_stream.core.rejects import DeadLetterCause, MoreReadings, Reject, alike
-from glaim_stream.core.stamps import Stamps
+from glaim_stream.core.stamps import PartitionStamps
 from glaim_stream.core.times import EARLIEST_MS, LATEST_MS
 from glaim_stream.core.vocabulary import Quality
 from glaim_stream.decode.arrow_streams import Claim
@@ -66,7 +66,7 @@ class Decoder:
         self._max_ahead_ms = np.array([index.catalogue.max_ahead_ms(model) for model in index.catalogue.models])
 
     def decode(
-        self, records: Sequence[InputRecord], *, now_ms: int, stamps: Stamps | None = None
+        self, records: Sequence[InputRecord], *, now_ms: int, stamps: PartitionStamps | None = None
     ) -> tuple[Readings, list[Reject]]:
         """Decode records of one partition in order, all at once.
 
@@ -85,7 +85,7 @@ class Decoder:
         return concatenated([part.readings for part in parts]), rejects
 
     def decode_parts(
-        self, records: Sequence[InputRecord], *, now_ms: int, stamps: Stamps | None = None
+        self, records: Sequence[InputRecord], *, now_ms: int, stamps: PartitionStamps | None = None
     ) -> Iterator[Decoded]:
         """Decode records in parts that fit the budget of a batch, one after the other; see `decode`."""
         if not records:
@@ -262,7 +262,9 @@ def _reject_unreadable(records: Sequence[InputRecord], headed: Sequence[int], re
     return unreadable
 
 
-def _batch(records: Sequence[InputRecord], headed: Sequence[int], now_ms: int, stamps: Stamps | None) -> _Batch:
+def _batch(
+    records: Sequence[InputRecord], headed: Sequence[int], now_ms: int, stamps: PartitionStamps | None
+) -> _Batch:
     """Look at the records of a batch; `headed` are the indices of those with headers."""
     offset = np.array([record.offset for record in records], np.int64)
     produced_ms = np.array([record.timestamp for record in records], np.int64)

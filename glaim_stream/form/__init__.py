@@ -22,7 +22,7 @@ from glaim_stream.form.limits import Limits, limits_of, range_of
 from glaim_stream.form.moments import with_free_levels
 from glaim_stream.form.phase import DAY_MS, phase_for
 from glaim_stream.form.report import INTERPOLATION, LAST_VALUE, Report
-from glaim_stream.form.series import Series
+from glaim_stream.form.series import FormSeries
 from glaim_stream.form.simplex import convex_weights
 from glaim_stream.form.tiles import MOST_CELLS
 
@@ -40,10 +40,10 @@ __all__ = [
     "RELATION",
     "ClosedForm",
     "Fitted",
+    "FormSeries",
     "Kind",
     "Limits",
     "Report",
-    "Series",
     "are",
     "artefact",
     "by_kind",

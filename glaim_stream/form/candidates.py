@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.form.phase import Phase
-from glaim_stream.form.series import Series, Windows
+from glaim_stream.form.series import FormSeries, FormWindows
 from glaim_stream.form.transform import LEAST_CELLS, Transform, deviations
 
 Doubles = NDArray[np.float64]
@@ -23,7 +23,7 @@ _TINY = 1e-6  # scale of a constant sensor, as a share of its value, or of 1 if 
 _CALM_SHARE = 0.005  # share of the training windows that are calmer than the calmest that counts
 
 
-def transforms(series: Series, windows: Windows, phase: Phase | None, meters: Bools) -> dict[str, Transform]:
+def transforms(series: FormSeries, windows: FormWindows, phase: Phase | None, meters: Bools) -> dict[str, Transform]:
     """Return the transformations by name, the plain one first.
 
     Args:
@@ -48,7 +48,7 @@ def transforms(series: Series, windows: Windows, phase: Phase | None, meters: Bo
     return found
 
 
-def _growing(series: Series) -> Bools:
+def _growing(series: FormSeries) -> Bools:
     """Sensors [C] with positive values only, over a range in which a logarithm differs from a line."""
     least = series.values.min(axis=(0, 2), where=series.observed, initial=np.inf)
     most = series.values.max(axis=(0, 2), where=series.observed, initial=0.0)
@@ -56,7 +56,7 @@ def _growing(series: Series) -> Bools:
     return growing
 
 
-def _scaled(logarithm: Bools, windows: Windows) -> tuple[Transform, bool]:
+def _scaled(logarithm: Bools, windows: FormWindows) -> tuple[Transform, bool]:
     """A transformation without profile, and whether groups differ so much that each window needs its own scale."""
     unit = np.ones(len(logarithm))
     bare = Transform(logarithm, unit * 0, unit * 0, unit, unit * 0, unit * np.inf)
@@ -105,7 +105,7 @@ def _rough_scale(own: Doubles, count: Ints, seen: Doubles) -> tuple[float, bool]
     return (max(_TINY * (largest or 1.0), 1e-300) if len(seen) else 1.0), False
 
 
-def _profile(series: Series, transform: Transform, phase: Phase, meters: Bools) -> Doubles:
+def _profile(series: FormSeries, transform: Transform, phase: Phase, meters: Bools) -> Doubles:
     """Mean of the sensors' values by bin [C, bins], less the mean of their day (or year), in scales."""
     times = series.times_ms
     bins, period = phase.of(times), phase.number_of(times)

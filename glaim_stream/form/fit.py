@@ -39,7 +39,7 @@ from glaim_stream.form.search import (
     choose_constants,
     choose_weights,
 )
-from glaim_stream.form.series import Series, Windows
+from glaim_stream.form.series import FormSeries, FormWindows
 from glaim_stream.form.silent_parts import choose_levels
 from glaim_stream.form.tiles import span_for
 from glaim_stream.form.unlike_sensors import gain, other_weight
@@ -114,7 +114,7 @@ def fit(
     """
     with np.errstate(invalid="ignore"):
         observed = observed & (np.abs(values) < LARGEST)  # False for NaN too
-    series = Series(np.where(observed, values, 0.0).astype(np.float64), observed, start_ms, step_ms)
+    series = FormSeries(np.where(observed, values, 0.0).astype(np.float64), observed, start_ms, step_ms)
     if training_rows is None:
         series = _trimmed(series)
     rows = series.steps if training_rows is None else min(training_rows, series.steps)
@@ -230,7 +230,7 @@ class _Attempt:
     found: Mapping[str, Check]
 
 
-def _trimmed(series: Series) -> Series:
+def _trimmed(series: FormSeries) -> FormSeries:
     """Leave out steps before the first reading and after the last one of any group."""
     seen = np.flatnonzero(series.observed.any(axis=(0, 1)))
     return series.rows(int(seen[0]), int(seen[-1]) + 1) if len(seen) else series.rows(0, 0)
@@ -243,12 +243,12 @@ def _cut(rows: int, steps: int) -> int:
     return rows - steps - max(int(_VALIDATION_SHARE * rows), steps + steps // 2)
 
 
-def _continuous(kinds: tuple[Kind, ...], windows: Windows) -> Windows:
+def _continuous(kinds: tuple[Kind, ...], windows: FormWindows) -> FormWindows:
     return dataclasses.replace(windows, observed=continuous(kinds, windows.values, windows.observed))
 
 
 def _validation(
-    series: Series, cut: int, lookback: int, steps: int, kinds: tuple[Kind, ...], most: int
+    series: FormSeries, cut: int, lookback: int, steps: int, kinds: tuple[Kind, ...], most: int
 ) -> Validation | None:
     """Validation windows; the first one begins `lookback` rows before the cut, or after it if that is negative."""
     if cut == series.steps:
@@ -270,7 +270,9 @@ def _validation(
     return Validation(windows, training.deviations()[windows.group], independent, unseen, weight)
 
 
-def _chosen(candidates: dict[str, Candidate], windows: Windows, validation: Validation, span: int) -> dict[str, float]:
+def _chosen(
+    candidates: dict[str, Candidate], windows: FormWindows, validation: Validation, span: int
+) -> dict[str, float]:
     """Choose the constants of the variants, starting with the plain one, and the weights.
 
     The plain variant also decides whether all variants take their moments from windows at equal deviations.
@@ -304,8 +306,8 @@ def _chosen(candidates: dict[str, Candidate], windows: Windows, validation: Vali
 def _form(
     candidates: Mapping[str, Candidate],
     weights: Mapping[str, float],
-    windows: Windows,
-    series: Series,
+    windows: FormWindows,
+    series: FormSeries,
     sensors: Sequence[str],
     steps: int,
     kinds: tuple[Kind, ...],

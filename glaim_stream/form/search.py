@@ -19,7 +19,7 @@ from glaim_stream.form.hiding import CASES, hidden_cells
 from glaim_stream.form.levels import Levels, levels_of
 from glaim_stream.form.moments import Moments, at_equal_deviations
 from glaim_stream.form.phase import Phase
-from glaim_stream.form.series import Windows
+from glaim_stream.form.series import FormWindows
 from glaim_stream.form.simplex import convex_weights, with_penalty
 from glaim_stream.form.transform import Transform
 from glaim_stream.form.variant import Variant
@@ -100,8 +100,8 @@ class Candidate:
     distance: float = 0.0
     distances: tuple[float, ...] = (0.0,)
     evened: bool = False
-    _levels: tuple[Windows, Levels] | None = field(default=None, repr=False)
-    _kept: tuple[Windows, Place, Variant] | None = field(default=None, repr=False)
+    _levels: tuple[FormWindows, Levels] | None = field(default=None, repr=False)
+    _kept: tuple[FormWindows, Place, Variant] | None = field(default=None, repr=False)
 
     @property
     def constants(self) -> Place:
@@ -112,13 +112,13 @@ class Candidate:
     def constants(self, values: Place) -> None:
         self.shrinkage, self.ridge, self.distance = values
 
-    def bins(self, windows: Windows) -> NDArray[np.int64] | None:
+    def bins(self, windows: FormWindows) -> NDArray[np.int64] | None:
         """Phases [n, L] of windows, if there is a profile."""
         if self.phase is None or self.transform.profile is None:
             return None
         return self.phase.of_windows(windows.end_ms, windows.values.shape[2], self.step_ms)
 
-    def add(self, windows: Windows) -> None:
+    def add(self, windows: FormWindows) -> None:
         """Add windows of L steps to the moments, except those that do not suit the transformation."""
         self._kept = None
         suits = self.transform.suits(windows.values, windows.observed)
@@ -130,7 +130,7 @@ class Candidate:
             moved = at_equal_deviations(moved, windows.observed[suits])
         self.moments.add(moved, windows.observed[suits])
 
-    def variant(self, windows: Windows) -> Variant:
+    def variant(self, windows: FormWindows) -> Variant:
         """Return the variant, with the levels of the windows."""
         if self._kept is not None:
             kept, constants, variant = self._kept
@@ -146,11 +146,11 @@ class Candidate:
             self.moments.level_variance(shrinkage=self.shrinkage),
         )
 
-    def keep(self, windows: Windows, variant: Variant) -> None:
+    def keep(self, windows: FormWindows, variant: Variant) -> None:
         """Make `variant` return this variant, whose covariance may be inverted, for these constants and windows."""
         self._kept = windows, self.constants, variant
 
-    def _levels_of(self, windows: Windows) -> Levels:
+    def _levels_of(self, windows: FormWindows) -> Levels:
         moved, _ = self.transform.forward(windows.values, windows.observed, self.bins(windows))
         seen = windows.observed.sum(axis=2)
         level = moved.sum(axis=2) / np.maximum(seen, 1)
@@ -169,7 +169,7 @@ class Validation:
     by_variant: mean squared errors by variant and case, once they are known.
     """
 
-    windows: Windows
+    windows: FormWindows
     unit: Doubles
     independent: float
     unseen: Bools
@@ -237,7 +237,7 @@ def form_error(form: ClosedForm, validation: Validation, newest: int | None = No
 
 
 def choose_constants(
-    candidate: Candidate, training: Windows, validation: Validation, most: int, base: Candidate | None = None
+    candidate: Candidate, training: FormWindows, validation: Validation, most: int, base: Candidate | None = None
 ) -> float:
     """Set shrinkage, ridge and distance of a candidate; return the weighted mean logarithm of its squared errors.
 

@@ -15,7 +15,7 @@ _COMPARED_GROUPS = 64
 
 
 @dataclass(frozen=True)
-class Windows:
+class FormWindows:
     """Windows [n, C, T] with their observed cells, groups [n] and times of their newest steps [n]."""
 
     values: Doubles
@@ -26,18 +26,18 @@ class Windows:
     def __len__(self) -> int:
         return len(self.group)
 
-    def newest(self, steps: int) -> Windows:
+    def newest(self, steps: int) -> FormWindows:
         """The same windows without their older steps."""
-        return Windows(self.values[:, :, -steps:], self.observed[:, :, -steps:], self.group, self.end_ms)
+        return FormWindows(self.values[:, :, -steps:], self.observed[:, :, -steps:], self.group, self.end_ms)
 
-    def some(self, most: int) -> Windows:
+    def some(self, most: int) -> FormWindows:
         """At most `most` windows, at even distances."""
         every = slice(None, None, -(-len(self) // most) if len(self) else 1)
-        return Windows(self.values[every], self.observed[every], self.group[every], self.end_ms[every])
+        return FormWindows(self.values[every], self.observed[every], self.group[every], self.end_ms[every])
 
 
 @dataclass(frozen=True)
-class Series:
+class FormSeries:
     """Rows of all groups on one time axis.
 
     values: float64 [g, C, N], sensor units; 0 where not observed.
@@ -59,10 +59,10 @@ class Series:
         """Time of each step, int64 [N]."""
         return self.start_ms + self.step_ms * np.arange(self.steps)
 
-    def rows(self, first: int, last: int) -> Series:
+    def rows(self, first: int, last: int) -> FormSeries:
         """Steps `[first, last)`."""
         start_ms = self.start_ms + first * self.step_ms
-        return Series(self.values[:, :, first:last], self.observed[:, :, first:last], start_ms, self.step_ms)
+        return FormSeries(self.values[:, :, first:last], self.observed[:, :, first:last], start_ms, self.step_ms)
 
     def deviations(self) -> Doubles:
         """Deviation of each group's sensor, float64 [g, C]; instead of 0 the sensor's median one, or 1."""
@@ -96,7 +96,7 @@ class Series:
         every = np.concatenate(found)
         return groups / (1.0 + (groups - 1) * float(every.mean())) if len(every) else float(groups)
 
-    def windows(self, steps: int, most: int) -> Windows:
+    def windows(self, steps: int, most: int) -> FormWindows:
         """Windows at even distances, about `most` of all groups together, without windows that observed nothing."""
         groups, _, count = self.values.shape
         starts = max(0, count - steps + 1)
@@ -110,4 +110,4 @@ class Series:
         group, start, place = group[some], start[some], place[some]
         values = self.values[group[:, None], :, place].transpose(0, 2, 1)
         end_ms = self.start_ms + self.step_ms * (start + steps - 1)
-        return Windows(np.ascontiguousarray(values), np.ascontiguousarray(observed[some]), group, end_ms)
+        return FormWindows(np.ascontiguousarray(values), np.ascontiguousarray(observed[some]), group, end_ms)

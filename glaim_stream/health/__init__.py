@@ -12,7 +12,7 @@ from glaim_stream.health.estimates import BLOCK
 from glaim_stream.health.habits import FEWEST_STEPS, Habits, learn
 from glaim_stream.health.live import DETECTORS, FEWEST_JUDGED_STEPS, Found, LiveHabits
 from glaim_stream.health.plausibility import FEWEST_READINGS, Plausibility, Range, screen_of
-from glaim_stream.health.series import Series, onsets
+from glaim_stream.health.series import GridSeries, onsets
 from glaim_stream.health.stored import HabitsSource, form_with_habits, with_habits
 
 __all__ = [
@@ -26,12 +26,12 @@ __all__ = [
     "Event",
     "Fault",
     "Found",
+    "GridSeries",
     "Habits",
     "HabitsSource",
     "LiveHabits",
     "Plausibility",
     "Range",
-    "Series",
     "blocks",
     "detect",
     "doubtful_cells",

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from glaim_stream.health import drift, statistics
 from glaim_stream.health.estimates import BLOCK, FEWEST
 from glaim_stream.health.live import WINDOW_BLOCKS, Found, LiveHabits
-from glaim_stream.health.series import Series, of_whole, whole
+from glaim_stream.health.series import GridSeries, of_whole, whole
 
 Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -119,6 +119,6 @@ def _moves(stamps: Doubles, observed: Bools) -> tuple[Doubles, Bools]:
     holes = ~observed[..., -BLOCK - 1 :].all(axis=2)
     if holes.any():
         values = stamps[holes]
-        found = statistics.moves(Series("", 0, 1, values, observed[holes], offset=values))
+        found = statistics.moves(GridSeries("", 0, 1, values, observed[holes], offset=values))
         moved[holes], known[holes] = (each[:, -BLOCK:] for each in found)
     return moved, known

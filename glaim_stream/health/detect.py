@@ -13,7 +13,7 @@ from glaim_stream.core.times import text_of_ms
 from glaim_stream.health import drift, runs
 from glaim_stream.health.estimates import BLOCK
 from glaim_stream.health.habits import GAPS_WINDOW, Habits
-from glaim_stream.health.series import Series, onsets, sliding_count
+from glaim_stream.health.series import GridSeries, onsets, sliding_count
 from glaim_stream.health.statistics import spike_share
 
 Doubles = NDArray[np.float64]
@@ -30,7 +30,7 @@ MEMORY = drift.MEMORY + runs.LONGEST + (3 * _ONE_SHIFT + _WAIT) * BLOCK + 2 * QU
 _DENSE = 0.5  # share of the steps with a spike, from which spikes are chatter
 
 
-def detect(habits: Habits, series: Series, warm_up: int = 0) -> list[Event]:
+def detect(habits: Habits, series: GridSeries, warm_up: int = 0) -> list[Event]:
     """Return the events of a group in the order of time.
 
     Args:
@@ -62,7 +62,7 @@ def detect(habits: Habits, series: Series, warm_up: int = 0) -> list[Event]:
     return sorted((each for each in found if each.ts_ms >= from_ms), key=lambda each: (each.ts_ms, each.kind))
 
 
-def _stuck(habits: Habits, series: Series, moved: Bools, judged: Bools) -> Iterator[Event]:
+def _stuck(habits: Habits, series: GridSeries, moved: Bools, judged: Bools) -> Iterator[Event]:
     """Runs that are too long; those that began together are one event.
 
     Sensors that came to rest together, at values at which they usually rest or at their limits, are no event: a valve
@@ -92,7 +92,7 @@ def _stuck(habits: Habits, series: Series, moved: Bools, judged: Bools) -> Itera
             yield _event(habits, series, kind, members, since, step, score[members, step].max())
 
 
-def _silent(habits: Habits, series: Series, judged: Bools) -> Iterator[Event]:
+def _silent(habits: Habits, series: GridSeries, judged: Bools) -> Iterator[Event]:
     """Silences that are too long; those that began together, or one after the other and still last, are one event."""
     age, score = runs.silence(series), habits.scores("silence", series)
     alarm = (score > 1.0) & judged
@@ -138,7 +138,7 @@ def _alarmed_before(alarm: Bools, members: Ints, step: int) -> bool:
     return bool(alarm[members, max(0, step - QUIET) : step].any())
 
 
-def _jumps(habits: Habits, series: Series, judged: Bools) -> Iterator[Event]:
+def _jumps(habits: Habits, series: GridSeries, judged: Bools) -> Iterator[Event]:
     """Spikes and chatter, which alarm together: dense spikes are chatter."""
     spiking = habits.scores("spiking", series)
     score = np.maximum(spiking, habits.scores("chatter", series))
@@ -149,7 +149,7 @@ def _jumps(habits: Habits, series: Series, judged: Bools) -> Iterator[Event]:
         yield _event(habits, series, kind_of("jumps", len(members), np.array(dense)), members, since, step, highest)
 
 
-def _windowed(score: Doubles, series: Series, judged: Bools) -> Iterator[tuple[Ints, int, int, float]]:
+def _windowed(score: Doubles, series: GridSeries, judged: Bools) -> Iterator[tuple[Ints, int, int, float]]:
     """Alarms of window statistics: sensors, first and last step, and score; a stretch of BLOCK steps has one alarm."""
     begins = onsets((score > 1.0) & judged, QUIET)
     stretch = (series.first + np.arange(series.steps)) // BLOCK
@@ -164,7 +164,7 @@ def _windowed(score: Doubles, series: Series, judged: Bools) -> Iterator[tuple[I
         yield members, since, last, float(score[members][:, mine].max())
 
 
-def _drifts(habits: Habits, series: Series, doubted: Bools, judged: Bools) -> tuple[list[Event], Bools]:
+def _drifts(habits: Habits, series: GridSeries, doubted: Bools, judged: Bools) -> tuple[list[Event], Bools]:
     """Sensors at fault, some blocks after the first block at fault; several of them within these blocks are a shift.
 
     A drift belongs to a shift that follows or preceded it: in a shift, sensors leave their estimates one by one.
@@ -209,7 +209,9 @@ def _drifts(habits: Habits, series: Series, doubted: Bools, judged: Bools) -> tu
     return events, moved
 
 
-def _event(habits: Habits, series: Series, kind: Fault, members: Ints, since: int, step: int, score: float) -> Event:
+def _event(
+    habits: Habits, series: GridSeries, kind: Fault, members: Ints, since: int, step: int, score: float
+) -> Event:
     return Event(
         kind,
         series.group,

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.form import ClosedForm
-from glaim_stream.health.series import Series
+from glaim_stream.health.series import GridSeries
 
 Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -164,7 +164,7 @@ def estimates_of(form: ClosedForm) -> Estimates:
     return Estimates(deviation * variant.transform.scale, correlation)
 
 
-def block_means(series: Series, left_out: Bools | None = None) -> tuple[Doubles, int]:
+def block_means(series: GridSeries, left_out: Bools | None = None) -> tuple[Doubles, int]:
     """Return means of whole blocks [C, n], NaN with few readings, and the index of the first block's first step.
 
     Args:

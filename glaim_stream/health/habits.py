@@ -26,7 +26,7 @@ from glaim_stream.form import ClosedForm
 from glaim_stream.form import fit as fit_form
 from glaim_stream.health import drift, runs, statistics
 from glaim_stream.health.estimates import BLOCK, Estimates, block_means, estimates_of
-from glaim_stream.health.series import Series
+from glaim_stream.health.series import GridSeries
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -82,15 +82,15 @@ class Habits:
         unit = self.unit.get("runs", np.full(len(self.sensors), _LEAST["runs"]))
         return np.maximum(_MOST_REST * self.longest_rest / unit, 1.0)
 
-    def scores(self, detector: str, series: Series) -> Doubles:
+    def scores(self, detector: str, series: GridSeries) -> Doubles:
         """Return the statistic of a detector in units of its threshold, float64 [C, N]; above 1 it alarms."""
         return self.statistic(detector, series) / (self.unit[detector] * self.threshold[detector])[:, None]
 
-    def run_scores(self, series: Series, moved: Bools) -> Doubles:
+    def run_scores(self, series: GridSeries, moved: Bools) -> Doubles:
         """Return the scores of runs; the sensors [C, N] that left their estimates may rest at any value."""
         return self._runs(series, moved) / (self.unit["runs"] * self.threshold["runs"])[:, None]
 
-    def statistic(self, detector: str, series: Series) -> Doubles:
+    def statistic(self, detector: str, series: GridSeries) -> Doubles:
         """Return the statistic of a detector of single sensors, float64 [C, N]."""
         match detector:
             case "runs":
@@ -112,12 +112,12 @@ class Habits:
         """Return the values at which their sensors rest, bool [C, N]."""
         return np.stack([np.isin(row, rest) for row, rest in zip(values, self.resting, strict=True)])
 
-    def deviation(self, series: Series, left_out: Bools | None = None) -> tuple[Doubles, int]:
+    def deviation(self, series: GridSeries, left_out: Bools | None = None) -> tuple[Doubles, int]:
         """Return block means less the group's levels [C, n], and the index of the first block's first step."""
         means, first = block_means(series, left_out)
         return means - self.levels[series.group][:, None], first
 
-    def with_groups(self, groups: Sequence[Series]) -> Self:
+    def with_groups(self, groups: Sequence[GridSeries]) -> Self:
         """Return habits with the levels of further groups of the same sensors."""
         return replace(
             self,
@@ -125,7 +125,7 @@ class Habits:
             judged={**self.judged, **{each.group: _judged(each) for each in groups}},
         )
 
-    def _runs(self, series: Series, moved: Bools | None = None) -> Doubles:
+    def _runs(self, series: GridSeries, moved: Bools | None = None) -> Doubles:
         """Lengths of runs; the length of a run at a resting value is divided by `rest`."""
         found = runs.runs_of(series)
         length = found.length.astype(np.float64)
@@ -134,7 +134,7 @@ class Habits:
 
 
 def learn(
-    groups: Sequence[Series], sensors: Sequence[str], *, form: ClosedForm | None = None, rate: float = RATE
+    groups: Sequence[GridSeries], sensors: Sequence[str], *, form: ClosedForm | None = None, rate: float = RATE
 ) -> Habits:
     """Learn the habits of sensors.
 
@@ -174,7 +174,7 @@ def learn(
     return replace(habits, unit=unit, threshold=threshold)
 
 
-def _usual(groups: Sequence[Series], sensors: tuple[str, ...], form: ClosedForm | None) -> Habits:
+def _usual(groups: Sequence[GridSeries], sensors: tuple[str, ...], form: ClosedForm | None) -> Habits:
     """Everything but the thresholds."""
     joined = _joined(groups)
     all_runs = runs.runs_of(joined)
@@ -206,7 +206,7 @@ def _usual(groups: Sequence[Series], sensors: tuple[str, ...], form: ClosedForm 
     return replace(habits, unit=unit)
 
 
-def _measured(habits: Habits, detector: str, series: Series) -> Doubles:
+def _measured(habits: Habits, detector: str, series: GridSeries) -> Doubles:
     """The statistic of any detector, [C, N] or [C, blocks]."""
     if detector != "drift":
         return habits.statistic(detector, series)
@@ -215,12 +215,12 @@ def _measured(habits: Habits, detector: str, series: Series) -> Doubles:
     return drift.statistic(habits.estimates, drift.recent(habits.deviation(series)[0], habits.estimates.scale))
 
 
-def _second(statistic: Doubles, series: Series, detector: str) -> Doubles:
+def _second(statistic: Doubles, series: GridSeries, detector: str) -> Doubles:
     start = int(_USUAL * series.steps) // (BLOCK if detector == "drift" else 1)
     return statistic[:, start:]
 
 
-def _form(groups: Sequence[Series], sensors: Sequence[str]) -> ClosedForm | None:
+def _form(groups: Sequence[GridSeries], sensors: Sequence[str]) -> ClosedForm | None:
     if len(sensors) < 2:
         return None
     steps = max(each.steps for each in groups)
@@ -237,14 +237,14 @@ def _form(groups: Sequence[Series], sensors: Sequence[str]) -> ClosedForm | None
         return None
 
 
-def _joined(groups: Sequence[Series]) -> Series:
+def _joined(groups: Sequence[GridSeries]) -> GridSeries:
     """All groups one after the other, to learn from single readings and runs."""
     values = np.concatenate([each.values for each in groups], axis=1)
     observed = np.concatenate([each.observed for each in groups], axis=1)
-    return Series("", 0, groups[0].step_ms, values, observed)
+    return GridSeries("", 0, groups[0].step_ms, values, observed)
 
 
-def _levels(series: Series) -> Doubles:
+def _levels(series: GridSeries) -> Doubles:
     """Means of a group's readings [C]; NaN without one, or if they are too large to be summed."""
     readings = series.observed.sum(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -252,7 +252,7 @@ def _levels(series: Series) -> Doubles:
     return np.where((readings > 0) & np.isfinite(level), level, np.nan)
 
 
-def _judged(series: Series) -> Bools:
+def _judged(series: GridSeries) -> Bools:
     enough: Bools = series.observed.sum(axis=1) >= _FEWEST_READINGS
     return enough
 

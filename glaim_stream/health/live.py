@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from glaim_stream.health import runs, statistics
 from glaim_stream.health.estimates import BLOCK, Estimates
 from glaim_stream.health.habits import Habits
-from glaim_stream.health.series import Series, of_whole, whole
+from glaim_stream.health.series import GridSeries, of_whole, whole
 
 Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -215,7 +215,7 @@ def stuck(live: LiveHabits, values: Doubles, observed: Bools, candidates: Bools,
     limit = np.broadcast_to(live.limit["runs"], shape)
     row, sensor = np.nonzero(candidates)
     if len(row):
-        found = runs.runs_of(Series("", 0, 1, values[row, sensor], observed[row, sensor]))
+        found = runs.runs_of(GridSeries("", 0, 1, values[row, sensor], observed[row, sensor]))
         value = found.value[:, -1]
         at_rest[row, sensor], at_limit[row, sensor] = live.at_rest(value, sensor), live.at_limit(value, sensor)
         length[row, sensor] = found.length[:, -1] / np.where((at_rest | moved)[row, sensor], live.rest[sensor], 1.0)
@@ -231,7 +231,7 @@ def stuck(live: LiveHabits, values: Doubles, observed: Bools, candidates: Bools,
 
 def was_stuck(live: LiveHabits, values: Doubles, observed: Bools) -> Bools:
     """Return the sensors of a group with too long a run at any step of a window [C, T], bool [C]."""
-    found = runs.runs_of(Series("", 0, 1, values, observed))
+    found = runs.runs_of(GridSeries("", 0, 1, values, observed))
     sensor = np.repeat(np.arange(len(values)), values.shape[1])
     rests = live.at_rest(found.value.reshape(-1), sensor).reshape(values.shape)
     length = found.length / np.where(rests, live.rest[:, None], 1.0)
@@ -263,7 +263,7 @@ def _peaks_and_bends(values: Doubles, observed: Bools) -> tuple[Doubles, Doubles
         bend = np.abs(rise + fall) / 2
     holes = ~observed[..., -BLOCK - 2 :].all(axis=2)
     if holes.any():
-        series = Series("", 0, 1, values[holes], observed[holes])
+        series = GridSeries("", 0, 1, values[holes], observed[holes])
         peak[holes], bend[holes] = (each[:, -BLOCK:] for each in statistics.peaks_and_bends(series))
     return peak, bend
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.health.series import NEVER, Series, before, last_reading, sliding_count
+from glaim_stream.health.series import NEVER, GridSeries, before, last_reading, sliding_count
 
 Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,7 +33,7 @@ class Runs:
     value: Doubles
 
 
-def runs_of(series: Series) -> Runs:
+def runs_of(series: GridSeries) -> Runs:
     """Return the runs of a series' readings."""
     values, observed = series.values, series.observed
     last = last_reading(observed)
@@ -49,13 +49,13 @@ def runs_of(series: Series) -> Runs:
     return Runs(length, np.maximum(start, 0), np.where(last == NEVER, np.nan, _at(values, last)))
 
 
-def silence(series: Series) -> Ints:
+def silence(series: GridSeries) -> Ints:
     """Return the steps since each sensor's last reading, int64 [C, N], at most LONGEST."""
     age: Ints = np.minimum(np.arange(series.steps) - last_reading(series.observed), LONGEST)
     return age
 
 
-def gaps_begun(series: Series, steps: int) -> Ints:
+def gaps_begun(series: GridSeries, steps: int) -> Ints:
     """Return the number of gaps that began within the last `steps` steps, int64 [C, N]."""
     begun = np.zeros(series.observed.shape, np.bool_)
     begun[:, 1:] = ~series.observed[:, 1:] & series.observed[:, :-1]

@@ -17,7 +17,7 @@ _FINE = 1 << 16  # sums count in parts of a unit, as many as this
 
 
 @dataclass(frozen=True)
-class Series:
+class GridSeries:
     """Readings of C sensors in N successive steps of a grid.
 
     group: name of the group.

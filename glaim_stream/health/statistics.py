@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.health.series import NEVER, Series, before, last_reading, sliding_count, sliding_sum
+from glaim_stream.health.series import NEVER, GridSeries, before, last_reading, sliding_count, sliding_sum
 
 Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -36,13 +36,13 @@ class Units:
     bend: Doubles
 
 
-def units_of(parts: list[Series]) -> Units:
+def units_of(parts: list[GridSeries]) -> Units:
     """Learn the units from the readings of all groups."""
     peaks, bends = zip(*(peaks_and_bends(part) for part in parts), strict=True)
     return Units(_quantiles(peaks, _QUANTILE_OF_SPIKES), _quantiles(bends, _QUANTILE_OF_JUMPS))
 
 
-def spiking(series: Series, units: Units) -> Doubles:
+def spiking(series: GridSeries, units: Units) -> Doubles:
     """Return the sum of the spikes of the last WINDOW steps [C, N], each less a unit and at most `MOST_OF_SPIKE`.
 
     A spike that half of the other sensors show too does not count.
@@ -55,13 +55,13 @@ def spiking(series: Series, units: Units) -> Doubles:
     return sliding_sum(np.where(shared, 0.0, np.clip(size, 0.0, MOST_OF_SPIKE)), WINDOW)
 
 
-def spike_share(series: Series, units: Units, steps: int) -> Doubles:
+def spike_share(series: GridSeries, units: Units, steps: int) -> Doubles:
     """Return the share of the last `steps` steps whose readings show a spike, [C, N]."""
     peak, _ = peaks_and_bends(series)
     return sliding_count(np.nan_to_num(peak) > units.peak[:, None], steps) / steps
 
 
-def chatter(series: Series, units: Units) -> Doubles:
+def chatter(series: GridSeries, units: Units) -> Doubles:
     """Return the mean bend of the last WINDOW steps [C, N], in units; 0 with few readings."""
     _, bend = peaks_and_bends(series)
     known = np.isfinite(bend)
@@ -69,12 +69,12 @@ def chatter(series: Series, units: Units) -> Doubles:
     return _mean(size, known)
 
 
-def clock(series: Series) -> Doubles:
+def clock(series: GridSeries) -> Doubles:
     """Return the mean move of stamps within their steps, from one reading to the next, over the last WINDOW steps."""
     return _mean(*moves(series))
 
 
-def moves(series: Series) -> tuple[Doubles, Bools]:
+def moves(series: GridSeries) -> tuple[Doubles, Bools]:
     """Return the move of each reading's stamp since the reading before, and where it is known, both [C, N].
 
     The distance of two places in a step is at most half a step: a stamp just before the end of one step and a stamp
@@ -94,7 +94,7 @@ def around(moved: Doubles) -> Doubles:
     return np.minimum(size, 1.0 - np.minimum(size, 1.0))
 
 
-def peaks_and_bends(series: Series) -> tuple[Doubles, Doubles]:
+def peaks_and_bends(series: GridSeries) -> tuple[Doubles, Doubles]:
     """Return peak and bend of the reading before the last one, at each step with a reading, [C, N].
 
     Both are NaN if the reading has no near neighbours.

@@ -20,7 +20,7 @@ from glaim_stream.health.estimates import estimates_of
 from glaim_stream.health.habits import DETECTORS, Habits, learn
 from glaim_stream.health.live import LiveHabits
 from glaim_stream.health.runs import MOST_RESTING
-from glaim_stream.health.series import Series
+from glaim_stream.health.series import GridSeries
 from glaim_stream.health.statistics import Units
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -33,7 +33,7 @@ _PER_SENSOR = ("longest_rest", "lowest", "highest")
 log = logging.getLogger(__name__)
 
 
-def form_with_habits(form: ClosedForm, groups: Sequence[Series]) -> tuple[bytes, str]:
+def form_with_habits(form: ClosedForm, groups: Sequence[GridSeries]) -> tuple[bytes, str]:
     """Learn habits for a closed form.
 
     Args:

@@ -5,7 +5,7 @@ from glaim_stream.imputers.breaker import State
 from glaim_stream.imputers.closed_form import ClosedFormImputer, WatchedForm, version_of
 from glaim_stream.imputers.first_answer import empty_windows, first_answers, typical_windows
 from glaim_stream.imputers.ladder import Ladder
-from glaim_stream.imputers.protocol import ExpertRung, Imputed, Imputer, Rung, Windows
+from glaim_stream.imputers.protocol import ExpertRung, Imputed, Rung, WindowImputer, Windows
 from glaim_stream.imputers.simple import Interpolation, LastValue, interpolated
 
 __all__ = [
@@ -13,13 +13,13 @@ __all__ = [
     "ClosedFormImputer",
     "ExpertRung",
     "Imputed",
-    "Imputer",
     "Interpolation",
     "Ladder",
     "LastValue",
     "Rung",
     "State",
     "WatchedForm",
+    "WindowImputer",
     "Windows",
     "empty_windows",
     "first_answers",

@@ -157,7 +157,7 @@ def _joined(arrays: Sequence[NDArray[Any] | None], shapes: Sequence[tuple[int, .
     return np.concatenate([np.full(shape, blank) if each is None else each for each, shape in pairs])
 
 
-class Imputer(Protocol):
+class WindowImputer(Protocol):
     """An imputer of windows that never fails."""
 
     async def impute(self, windows: Windows) -> Imputed:

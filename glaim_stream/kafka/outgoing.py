@@ -18,7 +18,7 @@ ONCE_FROM = HEADER_PREFIX + "once-from"
 _KEPT_BYTES = 500
 
 
-class Kind(Enum):
+class Reduction(Enum):
     """The way to make a message smaller."""
 
     ROWS = "rows"  # split in halves
@@ -36,7 +36,7 @@ class Outgoing:
     value: bytes | None
     partition: int | None
     headers: Headers
-    kind: Kind = Kind.WHOLE
+    kind: Reduction = Reduction.WHOLE
 
     def smaller(self) -> list[Outgoing]:
         """Return the messages to send instead; none if this one cannot be smaller.
@@ -46,16 +46,16 @@ class Outgoing:
         value = self.value or b""
         cut = (HEADER_PREFIX + "cut-from-bytes", str(len(value)).encode())
         match self.kind:
-            case Kind.ROWS:
+            case Reduction.ROWS:
                 parts = halves(value)
                 return [replace(self, value=part) for part in parts] if len(parts) > 1 else []
-            case Kind.LETTER:
+            case Reduction.LETTER:
                 headers = [*self.headers, cut]
-                return [replace(self, key=None, value=value[:_KEPT_BYTES], headers=headers, kind=Kind.HEAD)]
-            case Kind.HEAD:
+                return [replace(self, key=None, value=value[:_KEPT_BYTES], headers=headers, kind=Reduction.HEAD)]
+            case Reduction.HEAD:
                 ours = [header for header in self.headers if header[0].startswith(HEADER_PREFIX)]
-                return [replace(self, headers=ours, kind=Kind.WHOLE)]
-            case Kind.WHOLE:
+                return [replace(self, headers=ours, kind=Reduction.WHOLE)]
+            case Reduction.WHOLE:
                 return []
 
 
@@ -77,7 +77,7 @@ def outgoing(output: Output, settings: Settings, *, once_from: int | None = None
         rows.append((ONCE_FROM, str(once_from).encode()))
     for message in output.messages:
         headers = [*rows, (HEADER_PREFIX + "model", message.model.encode())]
-        yield Outgoing(settings.output_topic, None, message.value, output.partition, headers, Kind.ROWS)
+        yield Outgoing(settings.output_topic, None, message.value, output.partition, headers, Reduction.ROWS)
     for letter in output.letters:
         yield _letter(letter, settings)
     for topic, documents in (
@@ -92,4 +92,4 @@ def outgoing(output: Output, settings: Settings, *, once_from: int | None = None
 
 def _letter(letter: DeadLetter, settings: Settings) -> Outgoing:
     topic = settings.late_topic if letter.late else settings.dlq_topic
-    return Outgoing(topic, letter.key, letter.value, None, letter.headers, Kind.LETTER)
+    return Outgoing(topic, letter.key, letter.value, None, letter.headers, Reduction.LETTER)

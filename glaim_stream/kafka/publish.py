@@ -11,7 +11,7 @@ from glaim_stream.core import metrics
 from glaim_stream.core.errors import MessageTooLarge, SendError
 from glaim_stream.core.retry import PUBLISH
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.outgoing import Kind, Outgoing, outgoing
+from glaim_stream.kafka.outgoing import Outgoing, Reduction, outgoing
 from glaim_stream.kafka.send import Send
 from glaim_stream.output import Output
 
@@ -79,6 +79,6 @@ async def pause_after_refusal(message: Outgoing, pauses: Iterator[float]) -> Non
     pause_s = next(pauses)
     log.error(
         "%s refuses a single %s of %d bytes, retrying in %.1f s: raise its max.message.bytes",
-        message.topic, "row" if message.kind is Kind.ROWS else "message", len(message.value or b""), pause_s,
+        message.topic, "row" if message.kind is Reduction.ROWS else "message", len(message.value or b""), pause_s,
     )  # fmt: skip
     await asyncio.sleep(pause_s)

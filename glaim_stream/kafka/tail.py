@@ -61,7 +61,7 @@ class Start:
 
 
 @dataclass(slots=True)
-class Names:
+class NewestNames:
     """Groups and sensors that the newest messages name."""
 
     groups: set[str] = field(default_factory=set)
@@ -70,7 +70,7 @@ class Names:
     whole: bool = True  # True if these are all messages of the topic
 
 
-def names_there(settings: Settings, partitions: Sequence[int] = ()) -> Names:
+def names_there(settings: Settings, partitions: Sequence[int] = ()) -> NewestNames:
     """Read the names in the newest messages of the output topic.
 
     Raises:
@@ -79,8 +79,8 @@ def names_there(settings: Settings, partitions: Sequence[int] = ()) -> Names:
     return asyncio.run(_names_there(settings, partitions))
 
 
-async def _names_there(settings: Settings, partitions: Sequence[int]) -> Names:
-    names = Names()
+async def _names_there(settings: Settings, partitions: Sequence[int]) -> NewestNames:
+    names = NewestNames()
     async with reader(settings) as consumer:
         ranges = await ranges_of(settings, consumer, settings.output_topic, partitions=partitions)
         each = max(1, _NEWEST_MESSAGES // len(ranges))

@@ -34,7 +34,7 @@ from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.commits import read_commit
 from glaim_stream.kafka.connection import producer_options, transaction_timeout_ms
 from glaim_stream.kafka.offsets import Commit
-from glaim_stream.kafka.outgoing import Kind, Outgoing, outgoing
+from glaim_stream.kafka.outgoing import Outgoing, Reduction, outgoing
 from glaim_stream.kafka.partitions import require_partition
 from glaim_stream.kafka.publish import pause_after_refusal, smaller
 from glaim_stream.output import Output
@@ -289,12 +289,12 @@ def _with_rows_as_large(messages: Sequence[Outgoing], errors: dict[int, MessageT
     least: dict[str, int] = {}
     for index in errors:
         message = messages[index]
-        if message.kind is Kind.ROWS:
+        if message.kind is Reduction.ROWS:
             size = len(message.value or b"")
             least[message.topic] = min(size, least.get(message.topic, size))
     as_large = {
         index: _too_large(message)
         for index, message in enumerate(messages)
-        if message.kind is Kind.ROWS and len(message.value or b"") >= least.get(message.topic, sys.maxsize)
+        if message.kind is Reduction.ROWS and len(message.value or b"") >= least.get(message.topic, sys.maxsize)
     }
     return as_large | errors

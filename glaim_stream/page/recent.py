@@ -18,7 +18,7 @@ _MOST_OUTAGES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedMessage:
     """A message of rows that the broker has acknowledged; numbers ascend."""
 
     number: int
@@ -31,7 +31,7 @@ class RecentMessages:
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
-        self._messages: deque[Published] = deque()
+        self._messages: deque[PublishedMessage] = deque()
         self._bytes = 0
         self._number = 0
         self._outages: deque[bytes] = deque(maxlen=_MOST_OUTAGES)
@@ -44,14 +44,14 @@ class RecentMessages:
                 self._outages.extend(each.value for each in output.announcements)
                 for message in output.messages:
                     self._number += 1
-                    self._messages.append(Published(self._number, output.partition, message.value))
+                    self._messages.append(PublishedMessage(self._number, output.partition, message.value))
                     self._bytes += len(message.value)
             while self._bytes > self._most_bytes and len(self._messages) > 1:
                 self._bytes -= len(self._messages.popleft().value)
 
-    def since(self, number: int, partitions: Collection[int]) -> list[Published]:
+    def since(self, number: int, partitions: Collection[int]) -> list[PublishedMessage]:
         """The kept messages of some partitions with a number above `number`, the oldest first."""
-        found: list[Published] = []
+        found: list[PublishedMessage] = []
         with self._lock:
             for message in reversed(self._messages):
                 if message.number <= number:

@@ -29,7 +29,7 @@ _OPTIONS = pa.ipc.IpcReadOptions(included_fields=[SCHEMA.get_field_index(name) f
 Line = str
 
 
-class Kind(IntEnum):
+class RowKind(IntEnum):
     """The kind of a published row."""
 
     OBSERVED = 0
@@ -102,8 +102,8 @@ class WatchedGroup:
         held = {}
         for sensor, step in np.argwhere(observed).tolist():
             ts_ms, count = first_ms + step * step_ms, int(corrections[sensor, step])
-            kind = Kind.LATE if count else Kind.OBSERVED
-            if (ts_ms, sensor, Kind.OBSERVED) in self._rows or (ts_ms, sensor, Kind.LATE) in self._rows:
+            kind = RowKind.LATE if count else RowKind.OBSERVED
+            if (ts_ms, sensor, RowKind.OBSERVED) in self._rows or (ts_ms, sensor, RowKind.LATE) in self._rows:
                 continue
             revision = FIRST_CORRECTION + count - 1 if count else PROVISIONAL
             value = float(values[sensor, step])
@@ -169,7 +169,7 @@ def _times_ms(own: pa.RecordBatch) -> NDArray[np.int64]:
 def _kinds(observed: NDArray[np.bool_], revision: NDArray[np.uint16]) -> NDArray[np.int64]:
     """The Kind of each row."""
     cases = [revision >= FIRST_CORRECTION, observed, revision >= FINAL]
-    return np.select(cases, [Kind.LATE, Kind.OBSERVED, Kind.FINAL], Kind.PROVISIONAL)
+    return np.select(cases, [RowKind.LATE, RowKind.OBSERVED, RowKind.FINAL], RowKind.PROVISIONAL)
 
 
 def _numbers(own: pa.RecordBatch, name: str) -> list[str]:
@@ -188,6 +188,6 @@ def _names(own: pa.RecordBatch, name: str) -> list[str]:
     return [names[code] for code in column.indices.to_pylist()]
 
 
-def _line(sensor: int, ts_ms: int, kind: Kind, *fields: Any) -> Line:
+def _line(sensor: int, ts_ms: int, kind: RowKind, *fields: Any) -> Line:
     shown = [None if isinstance(each, float) and not math.isfinite(each) else each for each in fields]
     return json.dumps([sensor, ts_ms, int(kind), *shown], separators=(",", ":"))

@@ -13,7 +13,7 @@ from glaim_stream.core import metrics
 from glaim_stream.core.vocabulary import GAP_AGE_NAMES
 from glaim_stream.form import Kind, Limits, by_kind
 from glaim_stream.output import SensorTable, bands, intervals, possible_range, reaching
-from glaim_stream.output.quality import METHODS, Cells, Column, Comparison, Source, Stretch, age_of
+from glaim_stream.output.quality import METHODS, Column, Comparison, JudgedCells, Stretch, TruthSource, age_of
 from glaim_stream.windows import Place, Probes
 
 Doubles = NDArray[np.float64]
@@ -110,7 +110,7 @@ def count_accuracy(model: str, sensor_ids: Sequence[str], given: PublishedProbes
             metrics.score_intervals_holding.labels(model, position).inc(int(holding.sum()))
 
 
-def hidden_cells(given: PublishedProbes) -> Cells:
+def hidden_cells(given: PublishedProbes) -> JudgedCells:
     """The probes as cells of the quality records, without those that have no published value."""
     probes, answers = given.probes, given.answers
     errors = np.full((len(answers), len(Column)), np.nan)
@@ -123,7 +123,7 @@ def hidden_cells(given: PublishedProbes) -> Cells:
     errors[inside, Column.INTERPOLATION] = by_expert[inside, Expert.BASELINE]
     errors[~inside, Column.LAST_VALUE] = by_expert[~inside, Expert.BASELINE]
     known = np.isfinite(errors[:, Column.PUBLISHED])
-    return Cells(
+    return JudgedCells(
         answers.step,
         probes.group[probes.window],
         answers.sensor,
@@ -135,7 +135,7 @@ def hidden_cells(given: PublishedProbes) -> Cells:
     ).where(known)
 
 
-def count_stretch(model: str, sensors: int, source: Source, stretch: Stretch) -> None:
+def count_stretch(model: str, sensors: int, source: TruthSource, stretch: Stretch) -> None:
     """Add a finished stretch to the counters by position and gap age."""
     cells, ages = stretch.cells, len(GAP_AGE_NAMES)
     drawn = np.isfinite(cells.width)
@@ -149,7 +149,7 @@ def count_stretch(model: str, sensors: int, source: Source, stretch: Stretch) ->
             place, age = divmod(number, ages)
             position = Place(place).name.lower()
             counter.labels(model, source.value, position, GAP_AGE_NAMES[age]).inc(int(found[number]))
-    if source is not Source.HIDDEN:
+    if source is not TruthSource.HIDDEN:
         return
     compared = Comparison.of(cells, sensors)
     compared_age = cells.age[compared.cell]

@@ -21,7 +21,7 @@ from glaim_stream.core.readings import InputRecord
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.decode import Decoder, GroupIndex
 from glaim_stream.health import LiveHabits
-from glaim_stream.imputers import BlendedRung, Imputer
+from glaim_stream.imputers import BlendedRung, WindowImputer
 from glaim_stream.output import Announcement, Message, Rows, SensorTables, announce, announce_health, encode
 from glaim_stream.output.quality import PartitionQuality
 from glaim_stream.pipeline.held_codes import HeldCodes
@@ -53,7 +53,7 @@ class Pipeline:
         self,
         catalogue: Catalogue,
         contracts: Mapping[str, Contract],
-        imputer: Imputer,
+        imputer: WindowImputer,
         *,
         form_expert: BlendedRung | None = None,
         experts: Mapping[str, Sequence[BlendedRung]] | None = None,

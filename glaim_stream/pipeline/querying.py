@@ -12,7 +12,7 @@ import numpy as np
 from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.form import Kind, Limits, with_directions
-from glaim_stream.imputers import BlendedRung, Imputed, Imputer, Windows, no_values
+from glaim_stream.imputers import BlendedRung, Imputed, WindowImputer, Windows, no_values
 from glaim_stream.output import SensorTables
 from glaim_stream.windows import Closed, Probes, concatenate, joined
 
@@ -45,7 +45,7 @@ class Querying:
 
     catalogue: Catalogue
     tables: SensorTables
-    imputer: Imputer
+    imputer: WindowImputer
     form_expert: BlendedRung | None
     experts: Mapping[str, Sequence[BlendedRung]]  # registered ones by model, in the order of their numbers
 

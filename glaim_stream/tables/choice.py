@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.form import Kind, are
-from glaim_stream.tables.fitted import Fitted
+from glaim_stream.tables.fitted import SensorFits
 from glaim_stream.tables.holes import Holes
 from glaim_stream.tables.lines import Lines, runs
 from glaim_stream.tables.long_gaps import KNOWN
@@ -50,7 +50,7 @@ class Choice:
         """Holes that are filled."""
         return self.by_form | self.by_line
 
-    def methods(self, fitted: Fitted, line: Lines, missing: Bools) -> Codes:
+    def methods(self, fitted: SensorFits, line: Lines, missing: Bools) -> Codes:
         """Return the codes of `Method`, uint8 [C, N]; NONE for missing cells that stay null."""
         method = np.where(missing, np.uint8(Method.NONE), np.uint8(Method.OBSERVED))
         method = np.where(self.by_line, line.method, method)
@@ -58,7 +58,7 @@ class Choice:
         return np.where(self.by_form, by_form, method).astype(np.uint8)
 
 
-def choose(fitted: Fitted, name: str, holes: Holes, line: Lines, mean: Doubles, deviation: Doubles) -> Choice:
+def choose(fitted: SensorFits, name: str, holes: Holes, line: Lines, mean: Doubles, deviation: Doubles) -> Choice:
     """Choose the method of each hole.
 
     Args:
@@ -85,7 +85,7 @@ def choose(fitted: Fitted, name: str, holes: Holes, line: Lines, mean: Doubles, 
     return Choice(by_form, by_line, climbing & by_line)
 
 
-def _between_meter_readings(fitted: Fitted, line: Lines) -> Bools:
+def _between_meter_readings(fitted: SensorFits, line: Lines) -> Bools:
     """Cells [C, N] of meters between two readings, the later one not smaller.
 
     Far from both readings a form does not know the total: its answers fall, and jump at the end of the gap.
@@ -93,7 +93,7 @@ def _between_meter_readings(fitted: Fitted, line: Lines) -> Bools:
     return np.asarray(are(fitted.kinds, Kind.METER)[:, None] & (line.method == Method.INTERPOLATION))
 
 
-def _better_by_line(fitted: Fitted, values: Doubles, lone: Bools, deviation: Doubles, told: Bools) -> Bools:
+def _better_by_line(fitted: SensorFits, values: Doubles, lone: Bools, deviation: Doubles, told: Bools) -> Bools:
     """Cells [C, N] of filled gaps, without readings nearby, that the line fills better."""
     tried = fitted.long_gaps
     width = np.fmax(fitted.form_width, tried.width)

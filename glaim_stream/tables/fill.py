@@ -16,7 +16,7 @@ from glaim_stream.core.errors import SettingsError
 from glaim_stream.form import LARGEST, ClosedForm, Limits, by_kind
 from glaim_stream.tables.choice import Choice, choose
 from glaim_stream.tables.fit import fit
-from glaim_stream.tables.fitted import Fitted
+from glaim_stream.tables.fitted import SensorFits
 from glaim_stream.tables.groups import FilledGroup, Group, Progress, Result, Trainer
 from glaim_stream.tables.holes import Holes
 from glaim_stream.tables.lines import Lines, lines, runs
@@ -79,7 +79,7 @@ def fill_groups(
 
 
 def apply(
-    fitted: Fitted, groups: Sequence[Group], *, max_gap: int | None = None, progress: Progress | None = None
+    fitted: SensorFits, groups: Sequence[Group], *, max_gap: int | None = None, progress: Progress | None = None
 ) -> tuple[FilledGroup, ...]:
     """Fill groups.
 
@@ -102,7 +102,7 @@ def apply(
     return tuple(out)
 
 
-def _filled(fitted: Fitted, group: Group, max_gap: int | None) -> FilledGroup:
+def _filled(fitted: SensorFits, group: Group, max_gap: int | None) -> FilledGroup:
     holes = Holes.of(group, max_gap)
     line = lines(holes.values, holes.observed, fitted.kinds)
     mean, deviation = np.full(holes.values.shape, np.nan), np.full(holes.values.shape, np.nan)
@@ -136,7 +136,7 @@ def _reasons(left: Bools, group: Group, holes: Holes) -> dict[str, int]:
 
 
 def bands(
-    fitted: Fitted, holes: Holes, choice: Choice, line: Lines, filled: Doubles, deviation: Doubles, limits: Limits
+    fitted: SensorFits, holes: Holes, choice: Choice, line: Lines, filled: Doubles, deviation: Doubles, limits: Limits
 ) -> tuple[Doubles, Doubles]:
     """Return the lower and upper ends of the bands, float64 [C, N]; cells that are not filled keep their value.
 
@@ -157,14 +157,14 @@ def bands(
     return _with_meters(lower, upper, holes.values, line, choice.climbing)
 
 
-def _widths(fitted: Fitted, far: Bools) -> Doubles:
+def _widths(fitted: SensorFits, far: Bools) -> Doubles:
     """Half of the form's band [C, N], in deviations of the form."""
     tried = np.isfinite(fitted.long_gaps.width)
     width = np.where(tried, fitted.long_gaps.width, fitted.form_width)
     return np.where(far, np.maximum(width, fitted.form_width)[:, None], fitted.form_width[:, None])
 
 
-def _not_too_near(fitted: Fitted, half: Doubles, distance: Doubles, by_form: Bools, units: Doubles) -> Doubles:
+def _not_too_near(fitted: SensorFits, half: Doubles, distance: Doubles, by_form: Bools, units: Doubles) -> Doubles:
     """Halves of bands [C, N], widened in cells nearer to readings than all hidden cells were.
 
     A sensor that is slower than the table has readings many steps apart, and its hidden cells are as far from the next
@@ -177,7 +177,7 @@ def _not_too_near(fitted: Fitted, half: Doubles, distance: Doubles, by_form: Boo
     return np.where(nearer, np.where(by_form, np.maximum(half, form), np.hypot(half, line)), half)
 
 
-def _line_widths(fitted: Fitted, holes: Holes) -> Doubles:
+def _line_widths(fitted: SensorFits, holes: Holes) -> Doubles:
     """Half of the line's band [C, N], in the scales of `Lines` and the group's units."""
     wider = np.fmax(fitted.line_width, fitted.moving_width)
     return np.where(apart(holes.values, holes.observed), wider[:, None], fitted.line_width[:, None])
@@ -192,7 +192,7 @@ def _line_half(scale: Doubles, width: Doubles, holes: Holes) -> Doubles:
     return np.where(np.isinf(scale), span[:, None], half)
 
 
-def _ends(filled: Doubles, half: Doubles, made: Bools, limits: Limits, fitted: Fitted) -> tuple[Doubles, Doubles]:
+def _ends(filled: Doubles, half: Doubles, made: Bools, limits: Limits, fitted: SensorFits) -> tuple[Doubles, Doubles]:
     lower, upper = (np.where(made, limits.keep(filled + sign * half), filled) for sign in (-1.0, 1.0))
     places = np.arange(len(filled))[:, None]
     bounds = by_kind(lower, upper, filled, fitted.kinds, places, limits.lowest[:, None], limits.highest[:, None])

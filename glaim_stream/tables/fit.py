@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from glaim_stream.core.errors import ModelError, SettingsError, listed
 from glaim_stream.form import ClosedForm, Kind, Limits, Report, are, differences, limits_of, nearest, range_of
 from glaim_stream.tables.closed_form import clusters_of, fit_form, spread_of
-from glaim_stream.tables.fitted import Fitted, kinds_of
+from glaim_stream.tables.fitted import SensorFits, kinds_of
 from glaim_stream.tables.groups import Form, Group, Progress, Trainer
 from glaim_stream.tables.lines import lines
 from glaim_stream.tables.long_gaps import LONGEST_GAP, LongGaps, hidden_cells, long_cells, tried
@@ -45,7 +45,7 @@ def fit(
     train: Trainer | None = None,
     timezone: str = "UTC",
     progress: Progress | None = None,
-) -> Fitted:
+) -> SensorFits:
     """Fit forms and limits to series, and choose methods.
 
     Args:
@@ -90,7 +90,7 @@ def fit(
     units = common_units(series, kinds)
     of_groups = [units_of(values, kinds, units) for values in series]
     line_width = _line_widths(series, of_groups, len(sensors))
-    unscored = Fitted(
+    unscored = SensorFits(
         sensors=tuple(sensors),
         step_ms=step_ms,
         forms=tuple(forms),
@@ -219,12 +219,12 @@ def _noise(series: Sequence[Doubles], units: Sequence[Doubles], kinds: Sequence[
 
 
 def _scored(
-    fitted: Fitted,
+    fitted: SensorFits,
     groups: Sequence[Group],
     series: Sequence[Doubles],
     hidden: Sequence[Bools],
     progress: Progress | None,
-) -> Fitted:
+) -> SensorFits:
     """Fill the hidden cells by both methods, and choose."""
     columns: list[tuple[NDArray[Any], ...]] = []
     for group, values, cells in zip(groups, series, hidden, strict=True):
@@ -250,7 +250,7 @@ def _scored(
 
 
 def _chosen(
-    fitted: Fitted,
+    fitted: SensorFits,
     place: Ints,
     unit: Doubles,
     form_error: Doubles,
@@ -258,7 +258,7 @@ def _chosen(
     deviation: Doubles,
     scale: Doubles,
     distance: Doubles,
-) -> Fitted:
+) -> SensorFits:
     """Choose methods and widths of bands by the errors at hidden cells, all [n]; `unit` is that of a cell's group."""
     count = len(fitted.sensors)
     by_form, form_width = fitted.by_form.copy(), fitted.form_width.copy()
@@ -302,8 +302,8 @@ def _chosen(
 
 
 def _by_group(
-    fitted: Fitted, names: Sequence[str], place: Ints, number: Ints, form_error: Doubles, line_error: Doubles
-) -> Fitted:
+    fitted: SensorFits, names: Sequence[str], place: Ints, number: Ints, form_error: Doubles, line_error: Doubles
+) -> SensorFits:
     """Choose again for sensors whose groups have different units, by the errors at hidden cells, all [n].
 
     The form is fitted to all groups together, so its errors are large in a small group with another unit. There the

@@ -21,7 +21,7 @@ Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Fitted:
+class SensorFits:
     """The fit of C sensors.
 
     step_ms: step of the series; None where no group has two steps.

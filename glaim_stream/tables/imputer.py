@@ -20,7 +20,7 @@ from glaim_stream.tables.cells import columns_of, groups_of
 from glaim_stream.tables.columns import FilledColumn
 from glaim_stream.tables.fill import apply
 from glaim_stream.tables.fit import fit
-from glaim_stream.tables.fitted import Fitted
+from glaim_stream.tables.fitted import SensorFits
 from glaim_stream.tables.frame import ArrayFrame, Frame, TableError, TableTypeError, frame_of
 from glaim_stream.tables.groups import Group
 from glaim_stream.tables.impute import fills_of, warn_of_holes, warn_of_stray_rows, zone_for
@@ -223,7 +223,9 @@ class Imputer(Estimator):
         tags.input_tags.allow_nan = True
         return tags
 
-    def _keep(self, fitted: Fitted, names: Sequence[Any], sensors: Sequence[Any], *, timed: bool, array: bool) -> None:
+    def _keep(
+        self, fitted: SensorFits, names: Sequence[Any], sensors: Sequence[Any], *, timed: bool, array: bool
+    ) -> None:
         self._fitted, self._names, self._sensors = fitted, tuple(names), tuple(sensors)
         self._timed, self._array = timed, array
         self.n_features_in_ = len(names)

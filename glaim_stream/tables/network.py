@@ -25,7 +25,7 @@ _NINETY = 1.6449  # half of a normal distribution's 90 % band, in deviations
 _UNMEASURED = 0.5  # share of a sensor's deviation, where training had too few rows to measure errors
 
 
-class Filled(NamedTuple):
+class NetworkAnswer(NamedTuple):
     """Means and deviations [n, C, T]."""
 
     mean: Doubles
@@ -76,7 +76,7 @@ class NetworkForm:
         """Kinds of the sensors: a network fills only plain numbers."""
         return (Kind.NUMBER,) * len(self.sensors)
 
-    def fill(self, values: Doubles, observed: Bools, end_ms: Ints) -> Filled:
+    def fill(self, values: Doubles, observed: Bools, end_ms: Ints) -> NetworkAnswer:
         """Fill windows.
 
         Args:
@@ -87,7 +87,7 @@ class NetworkForm:
         centred = np.where(observed, values - self.centre[:, None], 0.0)
         windows = Windows(self._contract.name, centred, observed, steps=self.steps, end_ms=end_ms)
         mean = asyncio.run(self._imputer.impute(windows)).values + self.centre[:, None]
-        return Filled(mean, self._deviations(observed))
+        return NetworkAnswer(mean, self._deviations(observed))
 
     def _deviations(self, observed: Bools) -> Doubles:
         """Errors on validation rows, by the steps since the sensor's last reading, [n, C, T]."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.form import Kind, differences, last_value
-from glaim_stream.tables.fitted import Fitted
+from glaim_stream.tables.fitted import SensorFits
 from glaim_stream.tables.lines import lines
 
 Bools = NDArray[np.bool_]
@@ -32,7 +32,7 @@ def apart(values: Doubles, observed: Bools) -> Bools:
     return np.asarray((before < after) | (before > after))
 
 
-def with_moves(fitted: Fitted, series: Sequence[Doubles], units: Sequence[Doubles]) -> Fitted:
+def with_moves(fitted: SensorFits, series: Sequence[Doubles], units: Sequence[Doubles]) -> SensorFits:
     """Return a fit with widths of bands for sensors whose errors show none.
 
     A constant sensor keeps bands without a width.

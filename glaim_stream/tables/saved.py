@@ -12,7 +12,7 @@ import numpy as np
 
 from glaim_stream.core.errors import ModelError
 from glaim_stream.form import ClosedForm, Limits, artefact
-from glaim_stream.tables.fitted import Fitted
+from glaim_stream.tables.fitted import SensorFits
 from glaim_stream.tables.frame import TableError
 from glaim_stream.tables.long_gaps import LongGaps
 
@@ -25,7 +25,7 @@ _LOWEST, _HIGHEST, _FORM = "lowest", "highest", "form"
 _KIND = "imputer of tables"
 
 
-def write(path: Path, fitted: Fitted, state: Mapping[str, Any]) -> None:
+def write(path: Path, fitted: SensorFits, state: Mapping[str, Any]) -> None:
     """Write a file, atomically.
 
     Raises:
@@ -54,7 +54,7 @@ def write(path: Path, fitted: Fitted, state: Mapping[str, Any]) -> None:
         partial.unlink(missing_ok=True)
 
 
-def read(path: Path) -> tuple[Fitted, dict[str, Any]]:
+def read(path: Path) -> tuple[SensorFits, dict[str, Any]]:
     """Read a file that `write` wrote.
 
     Raises:
@@ -73,7 +73,7 @@ def read(path: Path) -> tuple[Fitted, dict[str, Any]]:
     sensors, step_ms, refused = text["fit"]
     long = LongGaps(**{name: arrays[f"long_{name}"] for name in _LONG}, reach=text["reach"])
     names = [f"{_FORM}{place}" for place in range(text["forms"])]
-    fitted = Fitted(
+    fitted = SensorFits(
         sensors=tuple(sensors),
         step_ms=step_ms,
         forms=tuple(ClosedForm.from_bytes(arrays[name].tobytes(), str(path)) for name in names),

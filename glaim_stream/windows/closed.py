@@ -23,7 +23,7 @@ from glaim_stream.windows.holes import (
     settled_rows,
     values_of,
 )
-from glaim_stream.windows.rings import Cells, Rings
+from glaim_stream.windows.rings import ReadingCells, Rings
 from glaim_stream.windows.room import Room, Windows
 
 NO_WINDOW = -1
@@ -133,7 +133,7 @@ def _windows(rings: Rings, lookback: LookBack, wanted: Bools, room: Room) -> Win
     return values, observed
 
 
-def correct(rings: Rings, rules: Rules, cells: Cells) -> Closed | None:
+def correct(rings: Rings, rules: Rules, cells: ReadingCells) -> Closed | None:
     """Make rows for readings that arrived after their step was published; None when there are none.
 
     A change to a step that event time has closed is a correction. A step that only the wall clock has published is

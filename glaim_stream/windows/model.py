@@ -20,7 +20,7 @@ from glaim_stream.windows.closing import OpenSteps
 from glaim_stream.windows.history import error_steps
 from glaim_stream.windows.holes import Rules
 from glaim_stream.windows.probes import Prober, Sampling
-from glaim_stream.windows.rings import Cells, Rings
+from glaim_stream.windows.rings import ReadingCells, Rings
 from glaim_stream.windows.sensor_health import HealthTracker
 
 Ints = NDArray[np.int64]
@@ -180,7 +180,7 @@ class ModelWindows(OpenSteps):
             corrections.append(correct(rings, self.rules, corrected))
         return corrections, superseded
 
-    def _put(self, readings: Readings, step: Ints, chosen: Ints) -> Cells:
+    def _put(self, readings: Readings, step: Ints, chosen: Ints) -> ReadingCells:
         return self.rings.put(
             self.rings.rows(readings.group[chosen]),
             readings.sensor[chosen],

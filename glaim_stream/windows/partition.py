@@ -20,7 +20,7 @@ from glaim_stream.core.budget import DEFAULT
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.readings import Readings
 from glaim_stream.core.rejects import DeadLetterCause, Reject
-from glaim_stream.core.stamps import Stamps, bound_ms
+from glaim_stream.core.stamps import PartitionStamps, bound_ms
 from glaim_stream.health import LiveHabits, Range
 from glaim_stream.windows.applied import Applied, joined_applied, rejects_of
 from glaim_stream.windows.clock import NEVER_MS, EventClock, limit_skew
@@ -73,7 +73,7 @@ class PartitionWindows:
         self._lateness_ms = np.array([model.lateness_ms for model in catalogue.models], np.int64)
         self._max_ahead_ms = np.array([catalogue.max_ahead_ms(model) for model in catalogue.models], np.int64)
         remembers = score_share > 0 or habits is not None
-        self.stamps = Stamps(
+        self.stamps = PartitionStamps(
             bound_ms(
                 int(self._max_ahead_ms.max()),
                 history_ms(catalogue, scored=remembers, quality=quality),

@@ -20,7 +20,7 @@ _MOST_CORRECTIONS = 30_000  # fits 16 bits; further corrections keep this number
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class ReadingCells:
     """The cells that readings were put into, one entry per reading: row of the group, sensor, step."""
 
     row: Ints
@@ -225,7 +225,7 @@ class Rings:
         stamp_ms: NDArray[np.int32],
         value: NDArray[np.float64],
         quality: NDArray[np.int8],
-    ) -> Cells:
+    ) -> ReadingCells:
         """Put readings, in order of arrival, into their cells by the bucket rule.
 
         `last`: the cell holds the reading with the latest event time inside the step; of two with the same time, the
@@ -280,7 +280,7 @@ class Rings:
             changed |= (Quality.GOOD if quality_before is None else quality_before) != qualities[flat]
         slots = _distinct(flat[~seen]) % self.length
         oldest = self.oldest_step
-        return Cells(row, sensor.astype(np.int64), step, held & changed, oldest + (slots - oldest) % self.length)
+        return ReadingCells(row, sensor.astype(np.int64), step, held & changed, oldest + (slots - oldest) % self.length)
 
     def put_dropouts(self, row: Ints, sensor: NDArray[np.int32], step: Ints) -> None:
         """Record readings that hold no value: a cell without an observation gets the quality BAD."""
@@ -288,7 +288,7 @@ class Rings:
         flat = self.cell_codes(row, sensor, step)
         self.quality.reshape(-1)[flat[~self.observed.reshape(-1)[flat]]] = Quality.BAD
 
-    def correct(self, cells: Cells) -> NDArray[np.int16]:
+    def correct(self, cells: ReadingCells) -> NDArray[np.int16]:
         """Count a correction of each cell, none of which occurs twice; return each cell's count, int16 [k]."""
         place = (cells.row, cells.sensor, self.slots(cells.step))
         self.corrections[place] = np.minimum(self.corrections[place] + 1, _MOST_CORRECTIONS)

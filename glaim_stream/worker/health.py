@@ -34,7 +34,7 @@ SETTLED = (PartitionState.IDLE, PartitionState.WHOLE)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PageVerdict:
     """The answer of a health page: good, or what is missing."""
 
     page: str
@@ -116,7 +116,7 @@ class Health:
         self._ending = True
 
     @property
-    def started(self) -> Verdict:
+    def started(self) -> PageVerdict:
         """Whether everything that a worker needs has been available."""
         why_not = []
         if self._waits_for is not None:
@@ -124,31 +124,31 @@ class Health:
         if not self._joined:
             why_not.append("the worker is not a member of its consumer group yet")
         why_not += [f"model {model}: {why}" for model, why in self._unanswered.items()]
-        return Verdict("started", tuple(why_not))
+        return PageVerdict("started", tuple(why_not))
 
     @property
-    def ready(self) -> Verdict:
+    def ready(self) -> PageVerdict:
         """Whether it has started and works on all of its partitions, which may be none."""
         open_ = [f"partition {number}: {state}" for number, state in self._states().items() if state not in SETTLED]
-        return Verdict("ready", (*self.started.why_not, *open_))
+        return PageVerdict("ready", (*self.started.why_not, *open_))
 
     @property
-    def live(self) -> Verdict:
+    def live(self) -> PageVerdict:
         """Whether the worker can go on; false means that a restart is needed."""
         if self._crash is not None:
-            return Verdict("live", (f"processing ended: {self._crash}",))
+            return PageVerdict("live", (f"processing ended: {self._crash}",))
         if self._ending or self._loop_s is None:
-            return Verdict("live")
+            return PageVerdict("live")
         why_not = []
         now = self._now_s()
         if (silent := now - self._loop_s) > self._silence_s:
             why_not.append(f"the event loop has not run for {silent:.1f} s, {self._silence_s:g} s are allowed")
         elif self._agent_s is not None and (silent := now - self._agent_s) > self._silence_s:
             why_not.append(f"no agent has been at work for {silent:.1f} s, {self._silence_s:g} s are allowed")
-        return Verdict("live", tuple(why_not))
+        return PageVerdict("live", tuple(why_not))
 
     @property
-    def verdicts(self) -> tuple[Verdict, Verdict, Verdict]:
+    def verdicts(self) -> tuple[PageVerdict, PageVerdict, PageVerdict]:
         """All three verdicts, in the order in which they become true."""
         return self.live, self.started, self.ready
 

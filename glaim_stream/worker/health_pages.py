@@ -22,7 +22,7 @@ from prometheus_client import make_wsgi_app
 from glaim_stream.core import metrics
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.tls import WatchedTls
-from glaim_stream.worker.health import Health, Verdict
+from glaim_stream.worker.health import Health, PageVerdict
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ def pages(health: Health) -> Callable[[dict[str, Any], StartResponse], Iterable[
     return application
 
 
-def _verdict(health: Health, page: str) -> Verdict:
+def _verdict(health: Health, page: str) -> PageVerdict:
     return next(verdict for verdict in health.verdicts if verdict.page == page)
 
 

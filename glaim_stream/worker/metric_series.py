@@ -17,7 +17,7 @@ from glaim_stream.core.rejects import DeadLetterCause
 from glaim_stream.core.vocabulary import GAP_AGE_NAMES, Method
 from glaim_stream.health import DETECTORS
 from glaim_stream.imputers import State
-from glaim_stream.output.quality import Source
+from glaim_stream.output.quality import TruthSource
 from glaim_stream.pipeline import WITHHELD
 from glaim_stream.windows import Place
 
@@ -102,8 +102,8 @@ def _create_quality_series(model: str, experts: Sequence[str]) -> None:
         for method in (*experts, "published"):
             metrics.quality_compared.labels(model, method, age)
             metrics.quality_scaled_error.labels(model, method, age)
-        for source, place in product(Source, Place):
-            if source is Source.LATE and place >= Place.ROW_EDGE:
+        for source, place in product(TruthSource, Place):
+            if source is TruthSource.LATE and place >= Place.ROW_EDGE:
                 continue
             for counter in (metrics.quality_cells, metrics.quality_intervals, metrics.quality_intervals_holding):
                 counter.labels(model, source.value, place.name.lower(), age)

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from benchmarks.health import LASTS, SimpleRules, inject
-from glaim_stream.health import MEMORY, Series
+from glaim_stream.health import MEMORY, GridSeries
 
 SENSORS = 9
 FAULTS = ("frozen", "limit", "spiking", "drift", "chatter", "clock", "silent", "outage", "missingness", "shift")
 
 
-def clean() -> Series:
+def clean() -> GridSeries:
     values = np.random.default_rng(0).normal(size=(SENSORS, MEMORY + LASTS))
-    return Series("", 0, 1000, values, np.ones(values.shape, np.bool_), np.zeros(values.shape))
+    return GridSeries("", 0, 1000, values, np.ones(values.shape, np.bool_), np.zeros(values.shape))
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from benchmarks.health_live import LOOK_BACK, found_live
-from glaim_stream.health import Event, Fault, Series
+from glaim_stream.health import Event, Fault, GridSeries
 from tests.health.plant import LEARNED, habits, place, plant, step_of
 
 START = LOOK_BACK + 40
 SENSORS = tuple(name.upper() for name in plant()[0])
 
 
-def later() -> Series:
+def later() -> GridSeries:
     part = plant()[1][0].part(LEARNED, LEARNED + START + 200)
     return replace(part, values=part.values.copy(), observed=part.observed.copy())
 
 
-def found(series: Series, warm_up: int = LOOK_BACK) -> list[Event]:
+def found(series: GridSeries, warm_up: int = LOOK_BACK) -> list[Event]:
     return found_live(habits(), series, warm_up, SENSORS)
 
 

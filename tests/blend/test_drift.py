@@ -18,7 +18,7 @@ from glaim_stream.core.catalogue import Catalogue, read_catalogue
 from glaim_stream.core.contract import Contract, read_contract
 from glaim_stream.core.settings import PROBED_SHARE
 from glaim_stream.feed.plant import SENSORS, simulate
-from glaim_stream.imputers import Imputed, Imputer, Interpolation, Ladder, Windows
+from glaim_stream.imputers import Imputed, Interpolation, Ladder, WindowImputer, Windows
 from glaim_stream.imputers.local import LocalImputer
 from glaim_stream.pipeline import Pipeline
 from tests.support import Record
@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 class CachingImputer:
     """An imputer with a cache of windows, because two runs differ in few of them."""
 
-    def __init__(self, imputer: Imputer) -> None:
+    def __init__(self, imputer: WindowImputer) -> None:
         self._imputer = imputer
         self._known: dict[bytes, tuple[NDArray[np.float32], NDArray[np.int8], str]] = {}
 
@@ -95,7 +95,7 @@ async def errors(
     stream: Stream,
     catalogue: Catalogue,
     contracts: Mapping[str, Contract],
-    ways: Mapping[str, tuple[Imputer, float]],
+    ways: Mapping[str, tuple[WindowImputer, float]],
     *,
     after: int,
 ) -> dict[str, Floats]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from glaim_stream.blend.leader import CAP, Columns, Leader, Standings, awake_mixtures, mixture_losses, mixtures
+from glaim_stream.blend.leader import CAP, Leader, LossColumns, Standings, awake_mixtures, mixture_losses, mixtures
 
 ZERO = np.zeros(1, np.int64)
 ALL = np.ones((1, 3), np.bool_)
@@ -18,7 +18,7 @@ def test_one_or_two_experts_mix_by_quarters() -> None:
 
 
 def test_mixtures_of_the_same_experts_share_their_count() -> None:
-    columns = Columns.of(mixtures(2))
+    columns = LossColumns.of(mixtures(2))
     assert len(columns.sets) == 3
     assert len(columns) == 8
     sums = np.array([[1, 2, 3, 4, 5, *np.where(columns.sets.all(axis=1), 2, columns.sets[:, 0] * 4)]], np.float64)
@@ -38,7 +38,7 @@ def test_the_loss_of_a_mixture_is_the_size_of_its_error() -> None:
 
 
 def test_mixtures_that_are_equally_good_lead_together() -> None:
-    columns = Columns.of(np.eye(3))
+    columns = LossColumns.of(np.eye(3))
     sums = np.where(np.arange(6) < 3, 0.5, 1.0)
     standings = Standings(columns, sums.reshape(1, 1, 1, 6), np.zeros((1, 1, 6)), np.zeros((1, 1)))
     assert standings.leader(ZERO, ZERO, ZERO, ALL)[0] == pytest.approx([1 / 3] * 3)

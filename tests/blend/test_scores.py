@@ -12,7 +12,7 @@ from prometheus_client import REGISTRY
 
 from glaim_stream.blend.mixture import blend
 from glaim_stream.blend.scores import Expert, ModelScores, Predictions, Scores
-from glaim_stream.imputers import Imputed, Imputer, Interpolation, Ladder, Windows
+from glaim_stream.imputers import Imputed, Interpolation, Ladder, WindowImputer, Windows
 from glaim_stream.output import METHODS, Method, Rows
 from glaim_stream.pipeline import Pipeline
 from glaim_stream.windows import AGES, HORIZON, PartitionWindows, Place, Probes, newest_steps
@@ -154,7 +154,7 @@ def records(steps: int, *, groups: int = 3, lone: float = 0.0) -> list[Record]:
     return out
 
 
-async def rows_of(imputer: Imputer, share: float, topic: list[Record], **options: object) -> Rows:
+async def rows_of(imputer: WindowImputer, share: float, topic: list[Record], **options: object) -> Rows:
     """All rows that one partition emits."""
     contracts = {"m": contract(4, window=12, **options)} if options else {}
     pipeline = Pipeline(RULES, contracts, imputer, score_share=share)

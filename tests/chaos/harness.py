@@ -18,7 +18,7 @@ from deploy.ports import LOOPBACK, choose_port
 from glaim_stream.core.settings import Settings
 from glaim_stream.feed import Source, produce
 from glaim_stream.kafka import ensure_topics
-from glaim_stream.operate.audit import AuditReport, Request, audit
+from glaim_stream.operate.audit import AuditReport, AuditRequest, audit
 from glaim_stream.output import read_rows
 from tests.chaos.stream import Row, Sent, recomputed, rows_of, send_steadily
 from tests.integration.worker_process import WorkerProcess, wait_until_committed
@@ -145,7 +145,7 @@ class Scenario:
     ) -> AuditReport:
         """Audit and expect these problems alone; see `end`."""
         with self._logs_on_failure():
-            report = audit(self.settings, Request(from_offset=from_offset))
+            report = audit(self.settings, AuditRequest(from_offset=from_offset))
             found = {name: finding for name, finding in report.problems.items() if finding.count}
             assert report.lost == 0, found
             assert found.keys() == set(problems) or not lossless, found

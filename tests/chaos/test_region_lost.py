@@ -15,7 +15,7 @@ from deploy.kafka import QUICK_START, LocalKafka
 from deploy.mirror import LocalMirror
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka import ensure_topics
-from glaim_stream.operate.audit import Request, audit
+from glaim_stream.operate.audit import AuditRequest, audit
 from tests.chaos.conftest import MakeScenario
 from tests.chaos.harness import Scenario, wait_for
 from tests.chaos.stream import Key, Sent, messages, recomputed
@@ -135,7 +135,7 @@ def test_the_other_region_continues_with_the_mirrors_offsets(scenario: MakeScena
         assert {key: expected[key] for key in values} == values
         absent = len(expected.keys() - values.keys())
         assert absent
-        assert audit(run.settings, Request()).lost
+        assert audit(run.settings, AuditRequest()).lost
 
         back = set_group_back(run, newest_copied_ms - MARGIN_MS)
         run.restart(worker)

@@ -7,7 +7,7 @@ from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka import Loss, read_losses, rebuild_from_metadata
-from glaim_stream.operate.audit import Request, audit
+from glaim_stream.operate.audit import AuditRequest, audit
 from tests.chaos.conftest import MakeScenario
 from tests.chaos.harness import wait_for
 from tests.chaos.stream import messages
@@ -70,7 +70,7 @@ def test_readings_removed_before_they_were_read_are_reported_with_their_range(
     assert run.count_in_logs("were removed before they were read") == len(lost)
     report = audit(run.settings)
     assert (report.clean, report.problems["lost_offsets"].count) == (False, third)
-    assert audit(run.settings, Request(from_offset=grown)).problems["lost_offsets"].count == 0
+    assert audit(run.settings, AuditRequest(from_offset=grown)).problems["lost_offsets"].count == 0
 
 
 def events(settings: Settings) -> list[Loss]:

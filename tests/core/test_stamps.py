@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from glaim_stream.core.readings import InputRecord
 from glaim_stream.core.rejects import DeadLetterCause
-from glaim_stream.core.stamps import LEAST_BOUND_MS, MAX_TICKS, Stamps, Tick, bound_ms, ticks_of, ticks_text
+from glaim_stream.core.stamps import LEAST_BOUND_MS, MAX_TICKS, PartitionStamps, Tick, bound_ms, ticks_of, ticks_text
 from glaim_stream.imputers import Interpolation, Ladder
 from glaim_stream.pipeline import Pipeline
 from glaim_stream.windows import Applied, PartitionWindows
@@ -113,7 +113,7 @@ def test_text_of_other_tools_holds_no_ticks(text: str) -> None:
     assert ticks_of(text) == []
 
 
-def verdicts_of(stamps: Stamps, records: Sequence[Stamped], now_ms: int) -> list[bool]:
+def verdicts_of(stamps: PartitionStamps, records: Sequence[Stamped], now_ms: int) -> list[bool]:
     offset = np.array([record.offset for record in records])
     produced_ms = np.array([record.timestamp for record in records])
     believed_ms = stamps.believed_until(records, offset, produced_ms, now_ms)
@@ -138,7 +138,7 @@ batches = st.lists(
 def test_a_rebuild_judges_as_the_worker_did_whenever_and_in_whatever_batches(
     given_batches: list[tuple[int, list[int]]], data: st.DataObject
 ) -> None:
-    live, now_ms, records, verdicts, ticks = Stamps(BOUND_MS), NOW_MS, list[Stamped](), list[bool](), ""
+    live, now_ms, records, verdicts, ticks = PartitionStamps(BOUND_MS), NOW_MS, list[Stamped](), list[bool](), ""
     first = 0
     for pause_ms, ahead in given_batches:
         now_ms += pause_ms
@@ -151,7 +151,7 @@ def test_a_rebuild_judges_as_the_worker_did_whenever_and_in_whatever_batches(
         verdicts += found
         first = data.draw(st.integers(first, len(records)))
         ticks = ticks_text(live.needed(first))
-    again = Stamps(BOUND_MS)
+    again = PartitionStamps(BOUND_MS)
     again.recall(ticks_of(ticks), len(records))
     cuts = sorted({first, len(records), *data.draw(st.lists(st.integers(first, len(records)), max_size=5))})
     later_ms = now_ms + data.draw(st.sampled_from([0, 10**6, 10**13]))

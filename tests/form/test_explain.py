@@ -13,7 +13,7 @@ from glaim_stream.form.explain import CARRIED, EXPECTED, LEVEL, LINE, RELATION, 
 from glaim_stream.form.form import ClosedForm
 from glaim_stream.form.kinds import Kind
 from glaim_stream.form.search import Candidate
-from glaim_stream.form.series import Windows
+from glaim_stream.form.series import FormWindows
 from tests.form.samples import STEPS, fitted, series, windows
 from tests.form.test_logarithms import growing
 
@@ -30,7 +30,7 @@ def plain() -> ClosedForm:
 def of_variants(values: np.ndarray, weights: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> ClosedForm:
     """A form with these variants, whichever the validation would choose."""
 
-    def chosen(candidates: dict[str, Candidate], windows: Windows, *given: object) -> dict[str, float]:
+    def chosen(candidates: dict[str, Candidate], windows: FormWindows, *given: object) -> dict[str, float]:
         assert weights.keys() <= candidates.keys()
         for name in weights.keys() - {PLAIN}:  # `fit` itself adds the windows of the plain one
             candidates[name].add(windows)

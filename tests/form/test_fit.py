@@ -15,7 +15,7 @@ from glaim_stream.form.hiding import CASES, hidden_cells
 from glaim_stream.form.inverse import inverse
 from glaim_stream.form.report import INTERPOLATION, LAST_VALUE, MIX
 from glaim_stream.form.search import CONSTANTS, Constants
-from glaim_stream.form.series import Series
+from glaim_stream.form.series import FormSeries
 from glaim_stream.form.simplex import convex_weights
 from glaim_stream.form.tiles import span_for, tiles_of
 from glaim_stream.imputers import interpolated
@@ -90,7 +90,7 @@ def test_validation_begins_a_window_after_the_training() -> None:
 
 def test_windows_are_spread_over_all_groups_and_times() -> None:
     values = np.arange(3 * 2 * 500, dtype=np.float64).reshape(3, 2, 500)
-    cut = Series(values, values >= 0, 1000, 10).windows(50, 100)
+    cut = FormSeries(values, values >= 0, 1000, 10).windows(50, 100)
     assert 80 < len(cut) <= 110
     assert set(cut.group.tolist()) == {0, 1, 2}
     for number in range(0, len(cut), 7):

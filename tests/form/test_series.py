@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from glaim_stream.form.series import Series
+from glaim_stream.form.series import FormSeries
 
 GROUPS, SENSORS, ROWS = 12, 3, 4_000
 
 
 def counted(values: NDArray[np.float64], observed: NDArray[np.bool_] | None = None) -> float:
     seen = np.ones(values.shape, np.bool_) if observed is None else observed
-    return Series(np.where(seen, values, 0.0), seen, 0, 1).independent_groups()
+    return FormSeries(np.where(seen, values, 0.0), seen, 0, 1).independent_groups()
 
 
 def noise(groups: int = GROUPS, seed: int = 0) -> NDArray[np.float64]:
@@ -45,7 +45,7 @@ def test_hundreds_of_groups_are_judged_by_some_of_them() -> None:
 
 def test_windows_begin_at_every_step_of_each_group_or_evenly_where_they_are_too_many() -> None:
     values = np.arange(2 * 10.0).reshape(2, 1, 10)
-    series = Series(values, np.ones(values.shape, np.bool_), 5_000, 1_000)
+    series = FormSeries(values, np.ones(values.shape, np.bool_), 5_000, 1_000)
     every = series.windows(4, 1000)
     assert sorted(zip(every.group.tolist(), every.end_ms.tolist(), strict=True)) == [
         (group, 8_000 + 1_000 * start) for group in (0, 1) for start in range(7)

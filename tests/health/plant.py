@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from glaim_stream.feed.plant import simulate
 from glaim_stream.health.detect import MEMORY, Event, detect
 from glaim_stream.health.habits import Habits, learn
-from glaim_stream.health.series import Series
+from glaim_stream.health.series import GridSeries
 
 STEP_MS = 60_000
 LEARNED, LASTS = 8 * 1440, 320  # steps
@@ -18,12 +18,12 @@ START = MEMORY + 40  # of a fault, in `later()`
 
 
 @lru_cache(maxsize=1)
-def plant() -> tuple[tuple[str, ...], tuple[Series, ...]]:
+def plant() -> tuple[tuple[str, ...], tuple[GridSeries, ...]]:
     made = simulate(11, groups=2, seed=3)
     first = int(made.times_ms[0]) // STEP_MS
     seen = np.ones(made.values.shape[1:], np.bool_)
     return made.sensor_ids, tuple(
-        Series(name, first, STEP_MS, values.astype(np.float64), seen, np.zeros(seen.shape))
+        GridSeries(name, first, STEP_MS, values.astype(np.float64), seen, np.zeros(seen.shape))
         for name, values in zip(made.groups, made.values, strict=True)
     )
 
@@ -34,7 +34,7 @@ def habits() -> Habits:
     return learn([each.part(0, LEARNED) for each in groups], sensors, rate=RATE)
 
 
-def later() -> Series:
+def later() -> GridSeries:
     """A pump after the days that were learned from: steps to look back to, and some to inject a fault into."""
     part = plant()[1][0].part(LEARNED, LEARNED + START + LASTS)
     assert part.offset is not None
@@ -54,9 +54,9 @@ def fault() -> NDArray[np.int64]:
     return np.arange(START, START + LASTS)
 
 
-def events(series: Series) -> list[Event]:
+def events(series: GridSeries) -> list[Event]:
     return detect(habits(), series, MEMORY)
 
 
-def step_of(ms: int, series: Series) -> int:
+def step_of(ms: int, series: GridSeries) -> int:
     return ms // STEP_MS - series.first

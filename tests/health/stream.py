@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.readings import Readings
 from glaim_stream.health.live import LiveHabits
-from glaim_stream.health.series import Series
+from glaim_stream.health.series import GridSeries
 from glaim_stream.windows import PartitionWindows, SensorEvent
 from tests.health.plant import STEP_MS, habits, plant
 from tests.support import catalogue
@@ -38,7 +38,7 @@ def windows(*, known: LiveHabits | None = None) -> PartitionWindows:
     return PartitionWindows(rules(), group_names=names(), habits=lambda model: found)
 
 
-def readings(series: Sequence[Series], order: NDArray[np.int64] | None = None, first_offset: int = 0) -> Readings:
+def readings(series: Sequence[GridSeries], order: NDArray[np.int64] | None = None, first_offset: int = 0) -> Readings:
     """One record a reading, in the order of time unless another order is given."""
     codes, values, after_ms = [], [], []
     for each in series:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from glaim_stream.core.errors import ModelError
 from glaim_stream.health.detect import Fault, detect
 from glaim_stream.health.habits import FEWEST_STEPS, learn
-from glaim_stream.health.series import Series
+from glaim_stream.health.series import GridSeries
 
 STEPS, LEARNED = 4_000, 2_000
 SENSORS = ("walk", "odd")
@@ -16,9 +16,9 @@ NOISE = RANDOM.normal(size=STEPS)
 SEEN = np.ones(STEPS, np.bool_)
 
 
-def series(odd: NDArray[np.float64], seen: NDArray[np.bool_] = SEEN, name: str = "a") -> Series:
+def series(odd: NDArray[np.float64], seen: NDArray[np.bool_] = SEEN, name: str = "a") -> GridSeries:
     values = np.stack([np.random.default_rng(1).normal(size=STEPS), odd])
-    return Series(name, 0, 60_000, values, np.stack([SEEN, seen]))
+    return GridSeries(name, 0, 60_000, values, np.stack([SEEN, seen]))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_sensor_that_was_never_seen_is_not_judged_when_it_comes() -> None:
 
 def test_one_sensor_alone_has_no_estimate_and_is_judged_by_itself() -> None:
     part = series(NOISE)
-    alone = Series("a", 0, 60_000, part.values[1:].copy(), part.observed[1:])
+    alone = GridSeries("a", 0, 60_000, part.values[1:].copy(), part.observed[1:])
     habits = learn([alone.part(0, LEARNED)], SENSORS[1:])
     assert habits.estimates is None
     alone.values[0, 3_000:3_100] = 0.25

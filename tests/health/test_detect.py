@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.health.detect import MEMORY, Event, Fault, detect
-from glaim_stream.health.series import Series
+from glaim_stream.health.series import GridSeries
 from tests.health.plant import (
     LASTS,
     LEARNED,
@@ -167,7 +167,7 @@ def test_an_event_depends_on_no_later_reading(end: int) -> None:
     assert detect(habits(), series.part(0, end)) == [each for each in detect(habits(), series) if each.ts_ms < until_ms]
 
 
-def faulty() -> Series:
+def faulty() -> GridSeries:
     """Faults of many kinds at once."""
     series, random = later(), np.random.default_rng(4)
     assert series.offset is not None

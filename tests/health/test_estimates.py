@@ -5,7 +5,7 @@ import pytest
 
 from glaim_stream.form import fit
 from glaim_stream.health.estimates import BLOCK, Estimates, block_means, estimates_of
-from glaim_stream.health.series import Series
+from glaim_stream.health.series import GridSeries
 
 RANDOM = np.random.default_rng(0)
 MIXED = RANDOM.normal(size=(4, 4))
@@ -66,7 +66,7 @@ def test_the_closed_form_of_a_plant_explains_a_sensor_by_its_twin() -> None:
     values = np.concatenate([base, 3 * base + random.normal(0, 0.5, base.shape), random.normal(size=(1, 3000))])
     seen = np.ones((1, *values.shape), np.bool_)
     form = fit(values[None], seen, start_ms=0, step_ms=60_000, sensors=("a", "b", "c"), steps=24).form
-    means, _ = block_means(Series("", 0, 60_000, values, seen[0]))
+    means, _ = block_means(GridSeries("", 0, 60_000, values, seen[0]))
     deviation = means - means.mean(axis=1, keepdims=True)
     residual = estimates_of(form).residuals(deviation)
     scaled = deviation / estimates_of(form).scale[:, None]
@@ -76,8 +76,8 @@ def test_the_closed_form_of_a_plant_explains_a_sensor_by_its_twin() -> None:
 
 def test_blocks_begin_at_multiples_of_their_length_wherever_the_series_begins() -> None:
     values = np.arange(40.0)[None]
-    whole, first = block_means(Series("", 16, 60_000, values, np.ones((1, 40), np.bool_)))
+    whole, first = block_means(GridSeries("", 16, 60_000, values, np.ones((1, 40), np.bool_)))
     assert (first, whole.shape) == (0, (1, 40 // BLOCK))
-    part, first = block_means(Series("", 21, 60_000, values[:, 5:], np.ones((1, 35), np.bool_)))
+    part, first = block_means(GridSeries("", 21, 60_000, values[:, 5:], np.ones((1, 35), np.bool_)))
     assert first == 3
     np.testing.assert_array_equal(part, whole[:, 1:])

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.health.detect import Fault, detect
 from glaim_stream.health.habits import Habits, learn
-from glaim_stream.health.series import Series
+from glaim_stream.health.series import GridSeries
 
 STEPS, LEARNED = 9_000, 6_000
 SENSORS = ("valve", "flow", "tank", "rain")
@@ -29,8 +29,8 @@ def made(seed: int = 0) -> NDArray[np.float64]:
     return np.stack([np.where(open_, 80 + random.normal(0, 1, STEPS), 0.0), flow, tank, rain])
 
 
-def series(values: NDArray[np.float64]) -> Series:
-    return Series("unit-1", 0, 60_000, values, np.ones(values.shape, np.bool_))
+def series(values: NDArray[np.float64]) -> GridSeries:
+    return GridSeries("unit-1", 0, 60_000, values, np.ones(values.shape, np.bool_))
 
 
 @lru_cache(maxsize=1)

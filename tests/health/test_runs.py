@@ -7,13 +7,13 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from glaim_stream.health.runs import LONGEST, began_together, gaps_begun, runs_of, silence
-from glaim_stream.health.series import Series, onsets, sliding_sum
+from glaim_stream.health.series import GridSeries, onsets, sliding_sum
 
 Bools = NDArray[np.bool_]
 
 
-def series(values: NDArray[np.float64], observed: Bools) -> Series:
-    return Series("", 0, 1000, values, observed)
+def series(values: NDArray[np.float64], observed: Bools) -> GridSeries:
+    return GridSeries("", 0, 1000, values, observed)
 
 
 @given(

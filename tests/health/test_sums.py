@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from benchmarks.health_live import LOOK_BACK, found_live
 from glaim_stream.health.detect import MEMORY, Event, Fault, detect
 from glaim_stream.health.habits import Habits, learn
-from glaim_stream.health.series import Series
+from glaim_stream.health.series import GridSeries
 
 SENSORS = ("upper", "lower", "total", "east", "west", "both", "ambient")
 LEARNED, LASTS = 9_000, 192
@@ -31,8 +31,8 @@ def values() -> NDArray[np.float64]:
     return np.asarray(meters + random.normal(0, 0.02, meters.shape))
 
 
-def series(made: NDArray[np.float64]) -> Series:
-    return Series(GROUP, 0, 60_000, made, np.ones(made.shape, np.bool_))
+def series(made: NDArray[np.float64]) -> GridSeries:
+    return GridSeries(GROUP, 0, 60_000, made, np.ones(made.shape, np.bool_))
 
 
 @lru_cache(maxsize=1)
@@ -40,7 +40,7 @@ def habits() -> Habits:
     return learn([series(values()[:, :LEARNED])], SENSORS)
 
 
-def with_ramp(*sensors: str, sign: float = 1.0) -> Series:
+def with_ramp(*sensors: str, sign: float = 1.0) -> GridSeries:
     made = values().copy()
     ramp = np.minimum(np.arange(made.shape[1] - START) / (LASTS / 2), 1.0)
     for number, sensor in enumerate(sensors):

@@ -27,7 +27,7 @@ from deploy.triton import ExternalTriton, LocalTriton
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka import ensure_topics, topics
-from glaim_stream.operate.check import Outcome
+from glaim_stream.operate.check import Grade
 from glaim_stream.operate.check.broker import kafka_findings
 from tests.integration.worker_process import WorkerProcess, call_command, plant_settings
 
@@ -169,7 +169,7 @@ def test_unreachable_servers_are_findings_without_a_traceback(monkeypatch: pytes
     assert f"model plant-pump on triton {nowhere}: expected answers as the contract of version 1 promises" in lines[-1]
     monkeypatch.setattr(topics, "_BOOTSTRAP_TIMEOUT_MS", 500)
     (finding,) = kafka_findings(settings, None)
-    assert finding.outcome is Outcome.FAILED
+    assert finding.outcome is Grade.FAILED
     assert str(finding).startswith(f"kafka {nowhere}: expected a broker that answers, found ")
 
 

@@ -19,9 +19,9 @@ from deploy.ports import choose_port
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka import TransactionalPublisher, ensure_topics
-from glaim_stream.operate.check import Outcome, require_transactions
+from glaim_stream.operate.check import Grade, require_transactions
 from glaim_stream.operate.check.broker import kafka_findings
-from glaim_stream.operate.check.findings import Finding
+from glaim_stream.operate.check.findings import CheckFinding
 from tests.integration.old_broker import TRANSACTIONS, HidingProxy
 from tests.integration.test_check import ANONYMOUS_USER, rules_of, wait_for_rules
 from tests.integration.worker_process import WorkerProcess, plant_settings, run_command
@@ -38,7 +38,7 @@ def settings_for(kafka: LocalKafka, prefix: str, **more: object) -> Settings:
     )
 
 
-def on_transactions(settings: Settings) -> list[Finding]:
+def on_transactions(settings: Settings) -> list[CheckFinding]:
     return [finding for finding in kafka_findings(settings, None) if finding.subject.startswith("transactions")]
 
 
@@ -96,7 +96,7 @@ def test_a_missing_right_is_named_with_its_command(
     finally:
         admin.close()
     (finding,) = on_transactions(settings)
-    assert finding.outcome is Outcome.FAILED
+    assert finding.outcome is Grade.FAILED
     for sentence in sentences:
         assert sentence.format(**names) in str(finding)
     with pytest.raises(SettingsError) as error:

@@ -21,7 +21,7 @@ from glaim_stream.core.settings import Settings, read_settings
 from glaim_stream.feed import plant_source, produce
 from glaim_stream.feed.plant import START_MS
 from glaim_stream.kafka import connected_admin, kafka_options, topics
-from glaim_stream.operate.check import Outcome
+from glaim_stream.operate.check import Grade
 from glaim_stream.operate.check.broker import kafka_findings
 from tests.certificates import MountedSecret, Pair, signed
 from tests.integration.worker_process import WorkerProcess, call_command, plant_settings, wait_until_committed
@@ -114,7 +114,7 @@ def set_password(secured: SecuredKafka, user: str, password: str) -> None:
 def refusal(settings: Settings) -> str:
     """The sentence of a check, which must be the one that a worker ends with at its start."""
     (finding,) = kafka_findings(settings, None)
-    assert finding.outcome is Outcome.FAILED
+    assert finding.outcome is Grade.FAILED
     with pytest.raises(SettingsError) as error, connected_admin(settings):
         pass
     assert str(error.value) in str(finding)

@@ -17,7 +17,7 @@ from glaim_stream.output import read_rows
 from glaim_stream.page import watching as module
 from glaim_stream.page.board import Board, Viewer
 from glaim_stream.page.sources import LoopBusy
-from glaim_stream.page.watched import Kind
+from glaim_stream.page.watched import RowKind
 from glaim_stream.pipeline import Pipeline
 from glaim_stream.windows.states import GroupState
 from tests.page.worker import PARTITION, PagedWorker, paged_worker, readings
@@ -53,9 +53,9 @@ async def test_rows_of_a_group_are_those_that_were_published() -> None:
         names = [each["id"] for each in found["sensors"]]
         shown = {(names[line[0]], line[1], line[2]): tuple(line[3:7]) for line in found["rows"]}
         assert shown == expected
-        assert ("s0", 7000, Kind.LATE) in shown
-        assert shown["s0", 7000, Kind.LATE][0] == 99.5
-        assert ("s0", 7000, Kind.PROVISIONAL) in shown, "what it replaced stays visible"
+        assert ("s0", 7000, RowKind.LATE) in shown
+        assert shown["s0", 7000, RowKind.LATE][0] == 99.5
+        assert ("s0", 7000, RowKind.PROVISIONAL) in shown, "what it replaced stays visible"
         assert found["end_ms"] == newest_ms + 1000
 
 
@@ -67,10 +67,10 @@ def plain(table: pa.Table) -> list[dict[str, Any]]:
 
 def kind(row: dict[str, Any]) -> int:
     if row["revision"] >= 3:
-        return Kind.LATE
+        return RowKind.LATE
     if row["observed"]:
-        return Kind.OBSERVED
-    return Kind.FINAL if row["revision"] else Kind.PROVISIONAL
+        return RowKind.OBSERVED
+    return RowKind.FINAL if row["revision"] else RowKind.PROVISIONAL
 
 
 async def test_a_group_that_nobody_looked_at_has_its_window_at_once() -> None:
@@ -82,7 +82,7 @@ async def test_a_group_that_nobody_looked_at_has_its_window_at_once() -> None:
         assert sorted((line[0], line[1] // 1000) for line in rows) == [
             (sensor, step) for sensor in (0, 1) for step in range(3, 9) if (sensor, step) != (0, 6)
         ]
-        assert {(line[2], line[6]) for line in rows} == {(Kind.OBSERVED, METHODS[0])}
+        assert {(line[2], line[6]) for line in rows} == {(RowKind.OBSERVED, METHODS[0])}
 
 
 async def test_every_group_has_a_state_and_its_share_of_missing_cells() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from glaim_stream.core.vocabulary import FINAL, FIRST_CORRECTION
 from glaim_stream.output import METHODS, Message, Method, Origin, Output, Rows, encode
 from glaim_stream.page.recent import RecentMessages
-from glaim_stream.page.watched import Kind, WatchedGroup, read_message
+from glaim_stream.page.watched import RowKind, WatchedGroup, read_message
 
 STEP_MS = 1000
 
@@ -49,11 +49,11 @@ def test_a_cell_keeps_its_estimates_beside_the_late_reading() -> None:
         message((1, 0, 5, 4.0, FIRST_CORRECTION)),
     )  # fmt: skip
     assert [(line[2], line[3]) for line in lines(group)] == [
-        (Kind.PROVISIONAL, 2.0),
-        (Kind.FINAL, 3.0),
-        (Kind.LATE, 4.0),
+        (RowKind.PROVISIONAL, 2.0),
+        (RowKind.FINAL, 3.0),
+        (RowKind.LATE, 4.0),
     ]
-    assert lines(group)[0] == [0, 5000, Kind.PROVISIONAL, 2.0, 1.0, 3.0, METHODS[Method.MODEL], 0, 1, "7"]
+    assert lines(group)[0] == [0, 5000, RowKind.PROVISIONAL, 2.0, 1.0, 3.0, METHODS[Method.MODEL], 0, 1, "7"]
 
 
 def test_a_viewer_gets_what_is_newer_than_its_position() -> None:
@@ -109,7 +109,7 @@ def test_readings_of_the_windows_come_before_what_was_published() -> None:
     observed[1, 0] = corrections[1, 0] = True  # step 7, which a late reading filled
     group.hold(7 * STEP_MS, STEP_MS, values, observed, corrections)
     assert [(line[0], line[1] // STEP_MS, line[2], line[3]) for line in lines(group)] == [
-        (0, 11, Kind.OBSERVED, 7.0), (1, 7, Kind.LATE, 7.0), (0, 12, Kind.OBSERVED, 2.0),
+        (0, 11, RowKind.OBSERVED, 7.0), (1, 7, RowKind.LATE, 7.0), (0, 12, RowKind.OBSERVED, 2.0),
     ]  # fmt: skip
     assert lines(group, 0)[0][3] == 2.0, "readings of the windows belong to no message"
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from glaim_stream.imputers import BlendedRung, Imputed, Imputer, Interpolation, Ladder, Windows
+from glaim_stream.imputers import BlendedRung, Imputed, Interpolation, Ladder, WindowImputer, Windows
 from glaim_stream.output import Method, Rows
 from glaim_stream.pipeline.pipeline import Pipeline
 from tests.support import Neighbours, Record, catalogue, contract, json_record
@@ -36,7 +36,7 @@ class Form:
 
     name = "gaussian"
 
-    def __init__(self, imputer: Imputer, version: str = "01234567", *, unmixable: Sequence[int] = ()) -> None:
+    def __init__(self, imputer: WindowImputer, version: str = "01234567", *, unmixable: Sequence[int] = ()) -> None:
         self.imputer, self.version, self.unmixable = imputer, version, list(unmixable)
         self.outcome: Exception | None = None
         self.declines = False
@@ -72,7 +72,7 @@ def records(steps: int, *, groups: int = 3, constant: bool = True) -> list[Recor
 
 
 def pipeline_of(
-    imputer: Imputer,
+    imputer: WindowImputer,
     form: Form | None,
     share: float = 1.0,
     networks: Collection[str] | None = None,

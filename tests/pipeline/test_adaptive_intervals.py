@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from glaim_stream.blend import Scores
-from glaim_stream.imputers import BlendedRung, Imputed, Imputer, Windows
+from glaim_stream.imputers import BlendedRung, Imputed, WindowImputer, Windows
 from glaim_stream.output import Method, Rows
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.windows import HORIZON, PartitionWindows, Probes, newest_steps
@@ -20,7 +20,7 @@ WIDE = {name: [[1000 * each for each in row] for row in rows] for name, rows in 
 
 
 def pipeline_of(
-    imputer: Imputer, form: Form | None, *, adaptive: bool = True, quantiles: dict[str, Any] | None = QUANTILES
+    imputer: WindowImputer, form: Form | None, *, adaptive: bool = True, quantiles: dict[str, Any] | None = QUANTILES
 ) -> Pipeline:
     contracts = {"m": contract(4, window=12, residual_quantiles=quantiles)}
     expert = None if form is None else BlendedRung(form)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from glaim_stream.imputers import Imputed, Imputer, Interpolation, Ladder, LastValue, Windows
+from glaim_stream.imputers import Imputed, Interpolation, Ladder, LastValue, WindowImputer, Windows
 from glaim_stream.imputers.centring import Centred
 from glaim_stream.imputers.protocol import requested_values
 from glaim_stream.output import read_rows
@@ -43,7 +43,7 @@ class Float32Model:
 
 async def rows_of(
     records: Sequence[Record],
-    imputer: Imputer,
+    imputer: WindowImputer,
     *,
     score_share: float = 1.0,
     sensor: Mapping[str, Any] = MappingProxyType({"resolution": MOVE}),
@@ -79,7 +79,7 @@ def records_of(values: Sequence[float], steps: Sequence[int]) -> list[Record]:
 )
 @settings(max_examples=50)
 @pytest.mark.filterwarnings("error")
-async def test_observed_values_leave_bit_for_bit(values: list[float], bucket: str, imputer: Imputer) -> None:
+async def test_observed_values_leave_bit_for_bit(values: list[float], bucket: str, imputer: WindowImputer) -> None:
     """One reading per step and no reading in every third step, so that windows of such values are imputed too."""
     steps = [number + number // 2 for number in range(len(values))]
     rows = await rows_of(records_of(values, steps), imputer, bucket=bucket)
@@ -138,7 +138,7 @@ async def test_the_mean_of_a_direction_around_180_is_there(sensor: dict[str, Any
 
 @pytest.mark.parametrize("imputer", [Interpolation(), LastValue(), Float32Model(), Ladder([Float32Model()])])
 @pytest.mark.parametrize("level", [METER, 1e9 + 0.37, -METER])
-async def test_a_hole_in_a_meter_is_filled_within_two_steps_of_it(imputer: Imputer, level: float) -> None:
+async def test_a_hole_in_a_meter_is_filled_within_two_steps_of_it(imputer: WindowImputer, level: float) -> None:
     """The stub answers with the mean of six steps, the oldest of which is 0.05 away: it shows the digits, not skill."""
     steps = [step for step in range(40) if step % 7 != 5]
     rows = await rows_of(records_of([level + MOVE * step for step in steps], steps), imputer)

@@ -10,7 +10,7 @@ import pytest
 from glaim_stream.core.angles import around, on_circle
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.form import Kind, with_directions
-from glaim_stream.imputers import Imputed, Imputer, Interpolation, Ladder, Windows
+from glaim_stream.imputers import Imputed, Interpolation, Ladder, WindowImputer, Windows
 from glaim_stream.output import read_rows
 from glaim_stream.pipeline.fallbacks import messages_with_fallbacks
 from glaim_stream.pipeline.pipeline import Pipeline
@@ -33,7 +33,7 @@ def wind(sides: tuple[float, float] = (348.0, 12.0)) -> list[Record]:
     ]
 
 
-def pipeline_of(sensor: dict[str, Any], imputer: Imputer) -> Pipeline:
+def pipeline_of(sensor: dict[str, Any], imputer: WindowImputer) -> Pipeline:
     rules = catalogue(sensors=[sensor, {"id": "s1"}], window=32, max_gap=8, revise_after=4)
     return Pipeline(rules, {}, imputer, score_share=1.0)
 
@@ -44,7 +44,7 @@ def filled_values(messages: Any) -> list[float]:
 
 
 @pytest.mark.parametrize("imputer", [Interpolation(), Ladder([Interpolation()])], ids=["interpolation", "ladder"])
-async def test_holes_of_wind_around_north_are_filled_near_north(imputer: Imputer) -> None:
+async def test_holes_of_wind_around_north_are_filled_near_north(imputer: WindowImputer) -> None:
     pipeline = pipeline_of(NORTH, imputer)
     windows, scores = pipeline.windows(), pipeline.scores()
     applied = pipeline.apply(windows, wind(), now_ms=NOW_MS)
@@ -56,7 +56,7 @@ async def test_holes_of_wind_around_north_are_filled_near_north(imputer: Imputer
 
 
 @pytest.mark.parametrize("imputer", [Interpolation(), Ladder([Interpolation()])], ids=["interpolation", "ladder"])
-async def test_holes_of_wind_from_minus_180_to_180_are_filled_near_its_ends(imputer: Imputer) -> None:
+async def test_holes_of_wind_from_minus_180_to_180_are_filled_near_its_ends(imputer: WindowImputer) -> None:
     pipeline = pipeline_of(SOUTH, imputer)
     windows, scores = pipeline.windows(), pipeline.scores()
     applied = pipeline.apply(windows, wind((168.0, -168.0)), now_ms=NOW_MS)

@@ -5,7 +5,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from glaim_stream.core import metrics
-from glaim_stream.imputers import BlendedRung, Imputer
+from glaim_stream.imputers import BlendedRung, WindowImputer
 from glaim_stream.output import Method, Rows
 from glaim_stream.pipeline.pipeline import Pipeline
 from tests.pipeline.form_streams import AWAY, NOW_MS, RULES, Form, Offset, records, rows_of
@@ -15,7 +15,7 @@ METHODS = ("model", "baseline", "gaussian")
 POSITIONS = ("edge", "interior", "row_edge", "row_interior")
 
 
-def pipeline_of(imputer: Imputer, form: Form | None) -> Pipeline:
+def pipeline_of(imputer: WindowImputer, form: Form | None) -> Pipeline:
     expert = None if form is None else BlendedRung(form)
     return Pipeline(
         RULES, {"m": contract(4, window=12)}, imputer, form_expert=expert, score_share=1.0, upgrades=True,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from glaim_stream.core.errors import ImputerError
 from glaim_stream.core.rejects import DeadLetterCause
-from glaim_stream.imputers import Imputed, Imputer, Interpolation, Ladder, Windows
+from glaim_stream.imputers import Imputed, Interpolation, Ladder, WindowImputer, Windows
 from glaim_stream.kafka import OffsetLedger
 from glaim_stream.output import Rows, read_rows
 from glaim_stream.pipeline.isolation import Isolation
@@ -176,7 +176,7 @@ async def test_one_failing_record_among_many_is_found_in_few_attempts() -> None:
     assert applied.readings == 999
 
 
-def filled(imputer: Imputer) -> Callable[[], Pipeline]:
+def filled(imputer: WindowImputer) -> Callable[[], Pipeline]:
     return lambda: Pipeline(RULES, {}, imputer)
 
 

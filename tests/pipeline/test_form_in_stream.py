@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY
 from glaim_stream.blend import Scores
 from glaim_stream.core.errors import ImputerAbsent, ImputerError
 from glaim_stream.core.vocabulary import UPGRADED
-from glaim_stream.imputers import Imputed, Imputer, Interpolation, Windows
+from glaim_stream.imputers import Imputed, Interpolation, WindowImputer, Windows
 from glaim_stream.output import Method, Rows
 from glaim_stream.windows import HORIZON, PartitionWindows, Probes, newest_steps
 from tests.pipeline.form_streams import AWAY, NOW_MS, Form, Offset, pipeline_of, records, rows_of
@@ -104,7 +104,9 @@ async def test_where_model_and_form_err_to_opposite_sides_the_row_is_a_blend_wit
 
 
 @pytest.mark.parametrize("imputer", [Neighbours(), AWAY])
-async def test_values_that_cannot_be_mixed_are_those_of_the_form_however_large_its_errors(imputer: Imputer) -> None:
+async def test_values_that_cannot_be_mixed_are_those_of_the_form_however_large_its_errors(
+    imputer: WindowImputer,
+) -> None:
     form = Form(Offset(500.0), unmixable=[2])
     rows = await rows_of(pipeline_of(imputer, form), records(250))
     mixed = await rows_of(pipeline_of(imputer, Form(Offset(500.0))), records(250))
@@ -163,7 +165,7 @@ async def test_a_form_that_agrees_with_the_baseline_makes_no_blends() -> None:
 
 
 @pytest.mark.parametrize("imputer", [Neighbours(), AWAY], ids=["model", "away"])
-async def test_without_a_form_every_row_is_as_before(imputer: Imputer) -> None:
+async def test_without_a_form_every_row_is_as_before(imputer: WindowImputer) -> None:
     absent = Form(Neighbours())
     absent.outcome = ImputerAbsent("no closed form of model m")
     topic = records(200)

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glaim_stream.imputers import BlendedRung, Imputed, Imputer, Windows
+from glaim_stream.imputers import BlendedRung, Imputed, WindowImputer, Windows
 from glaim_stream.output import read_rows
 from glaim_stream.pipeline.pipeline import Pipeline
 from tests.pipeline.form_streams import AWAY, NOW_MS, Form, Offset
@@ -86,7 +86,7 @@ class Plant:
             for each, sensor in zip(trained.sensors, self.sensors, strict=True)
         ]
         form = None if self.deviation is None else Deviating(self.deviation)
-        imputer: Imputer = AWAY if self.offset is None else Offset(self.offset)
+        imputer: WindowImputer = AWAY if self.offset is None else Offset(self.offset)
         return Pipeline(
             rules, {"m": trained.model_copy(update={"sensors": ranges})}, form if form and self.form_alone else imputer,
             form_expert=BlendedRung(form) if form and not self.form_alone else None,

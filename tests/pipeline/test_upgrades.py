@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY
 
 from glaim_stream.blend import Scores
 from glaim_stream.core.vocabulary import UPGRADED, Method
-from glaim_stream.imputers import Imputed, Imputer, Interpolation, Windows
+from glaim_stream.imputers import Imputed, Interpolation, WindowImputer, Windows
 from glaim_stream.output import METHODS
 from glaim_stream.pipeline import Pipeline
 from glaim_stream.windows import PartitionWindows
@@ -26,7 +26,7 @@ class Interruptible(Neighbours):
 
     def __init__(self) -> None:
         self.available = True
-        self.fallback: Imputer = Interpolation()
+        self.fallback: WindowImputer = Interpolation()
         self.received: list[Windows] = []
 
     async def impute(self, windows: Windows) -> Imputed:
@@ -93,7 +93,9 @@ def upgraded(rows: list[Row]) -> list[Row]:
 
 
 @pytest.mark.parametrize(("fallback", "method"), [(Interpolation(), "interpolation"), (ByForm(), "gaussian")])
-async def test_final_rows_of_an_outage_are_upgraded_once_the_model_is_available(fallback: Imputer, method: str) -> None:
+async def test_final_rows_of_an_outage_are_upgraded_once_the_model_is_available(
+    fallback: WindowImputer, method: str
+) -> None:
     partition = Partition()
     partition.imputer.fallback = fallback
     before = counted()

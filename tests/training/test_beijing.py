@@ -10,7 +10,7 @@ from glaim_stream.core.contract import file_digest, read_contract
 from glaim_stream.form import last_value
 from tests.data_sets import DATA_SETS
 from training.config import read
-from training.data import Series, load, split
+from training.data import GroupSeries, load, split
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "training" / "configs" / "beijing-air.toml"
@@ -20,11 +20,11 @@ pytestmark = pytest.mark.skipif(not DATA.is_file(), reason=f"no {DATA.name} in t
 
 
 @pytest.fixture(scope="module")
-def stations() -> Series:
+def stations() -> GroupSeries:
     return load(read(CONFIG).data, DATA)
 
 
-def test_all_stations_are_read_with_their_real_gaps(stations: Series) -> None:
+def test_all_stations_are_read_with_their_real_gaps(stations: GroupSeries) -> None:
     assert stations.values.shape == (12, 11, 35064)
     assert np.isnan(stations.values).sum() == 72_205
     assert stations.step_s == 3600
@@ -38,7 +38,7 @@ def test_the_shipped_model_was_trained_on_this_file() -> None:
 
 
 @pytest.mark.slow  # quicker: the plant's model in tests/training/serve/test_shipped_models.py
-def test_the_shipped_model_beats_last_value_at_the_newest_step(stations: Series) -> None:
+def test_the_shipped_model_beats_last_value_at_the_newest_step(stations: GroupSeries) -> None:
     """One sensor is hidden at the newest hour of the test part; real gaps stay in the windows."""
     contract = read_contract(ROOT / "model_repo" / "beijing-air")
     model = torch.jit.load(str(ROOT / "model_repo" / "beijing-air" / str(contract.version) / "model.pt"))

@@ -9,7 +9,7 @@ from glaim_stream.core.vocabulary import FINAL, PROVISIONAL, Quality
 from glaim_stream.windows.cadence import SlowSensors
 from glaim_stream.windows.closed import NO_WINDOW, Closed, close_step, concatenate, correct
 from glaim_stream.windows.holes import Rules, look_back
-from glaim_stream.windows.rings import Cells, Rings
+from glaim_stream.windows.rings import ReadingCells, Rings
 
 RULES = Rules(window=6, revise_after=2, max_gap=3, step_ms=1000, model_index=0)
 
@@ -193,9 +193,9 @@ def test_the_wall_clock_makes_no_hole_final() -> None:
         assert (closed.final == closed.observed).all()
 
 
-def cells(*places: tuple[int, int, int]) -> Cells:
+def cells(*places: tuple[int, int, int]) -> ReadingCells:
     row, sensor, step = (np.array(column) for column in zip(*places, strict=True))
-    return Cells(row, sensor, step, np.ones(len(row), np.bool_))
+    return ReadingCells(row, sensor, step, np.ones(len(row), np.bool_))
 
 
 def test_corrections_are_observed_and_final_with_revisions_from_three() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glaim_stream.windows.rings import Cells, Rings
+from glaim_stream.windows.rings import ReadingCells, Rings
 
 HUGE = np.iinfo(np.int64).max
 
@@ -18,7 +18,7 @@ def rings(*, mean: bool = False, closable: int = 0) -> Rings:
     return made
 
 
-def put(into: Rings, *readings: tuple[int, int, int, int, float], quality: list[int] | None = None) -> Cells:
+def put(into: Rings, *readings: tuple[int, int, int, int, float], quality: list[int] | None = None) -> ReadingCells:
     """Put readings given as (group, sensor, step, stamp, value)."""
     group, sensor, step, stamp, value = (np.array(column) for column in zip(*readings, strict=True))
     return into.put(

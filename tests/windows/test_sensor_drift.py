@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.core.readings import Readings
-from glaim_stream.health import LiveHabits, Series
+from glaim_stream.health import GridSeries, LiveHabits
 from glaim_stream.windows.sensor_health import SensorEvent
 from tests.health.plant import LEARNED, STEP_MS, deviation, habits, place, plant
 from tests.health.stream import described, events_of, events_with_rebuild, readings, windows
@@ -17,12 +17,12 @@ FAULT = np.arange(START, START + LASTS)
 RAMP = np.minimum(np.arange(LASTS) / 48, 1.0)
 
 
-def later(group: int = 0) -> Series:
+def later(group: int = 0) -> GridSeries:
     part = plant()[1][group].part(LEARNED, LEARNED + START + LASTS + 160)
     return replace(part, values=part.values.copy(), observed=part.observed.copy(), offset=None)
 
 
-def drifting(*sensors: str, group: int = 0) -> Series:
+def drifting(*sensors: str, group: int = 0) -> GridSeries:
     series = later(group)
     for number, sensor in enumerate(sensors):
         series.values[place(sensor), FAULT] += (-1) ** number * 5 * deviation(sensor) * RAMP

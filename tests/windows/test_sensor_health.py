@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from glaim_stream.core.readings import Readings
-from glaim_stream.health import Fault, LiveHabits, Series, detect, learn
+from glaim_stream.health import Fault, GridSeries, LiveHabits, detect, learn
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.sensor_health import SensorEvent
 from tests.health.plant import LEARNED, RATE, STEP_MS, deviation, habits, place, plant
@@ -20,26 +20,26 @@ from tests.health.stream import described, events_of, events_with_rebuild, live_
 START, LASTS = 200, 160  # steps of a fault, in `later()`
 
 
-def later(steps: int = START + LASTS + 160, group: int = 0) -> Series:
+def later(steps: int = START + LASTS + 160, group: int = 0) -> GridSeries:
     part = plant()[1][group].part(LEARNED, LEARNED + steps)
     assert part.offset is not None
     return replace(part, values=part.values.copy(), observed=part.observed.copy(), offset=part.offset.copy())
 
 
-def stutter(series: Series, sensor: int, steps: NDArray[np.int64], seed: int = 7) -> None:
+def stutter(series: GridSeries, sensor: int, steps: NDArray[np.int64], seed: int = 7) -> None:
     """Stamps of a sensor anywhere in their steps."""
     assert series.offset is not None
     series.offset[sensor, steps] = np.random.default_rng(seed).uniform(0, 1, len(steps)).round(3)
 
 
-def at(series: Series, steps: int) -> int:
+def at(series: GridSeries, steps: int) -> int:
     return (series.first + steps) * STEP_MS
 
 
 FAULT = np.arange(START, START + LASTS)
 
 
-def found_in(*series: Series) -> list[SensorEvent]:
+def found_in(*series: GridSeries) -> list[SensorEvent]:
     return events_of(windows(), readings(series))
 
 

@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 from glaim_stream.core.budget import DEFAULT, Budget
 from glaim_stream.core.errors import OwnershipLost
 from glaim_stream.core.readings import InputRecord
-from glaim_stream.imputers import Imputed, Imputer, Interpolation, Ladder, Windows
+from glaim_stream.imputers import Imputed, Interpolation, Ladder, WindowImputer, Windows
 from glaim_stream.kafka import Commit, OffsetLedger
 from glaim_stream.output import Output, read_rows
 from glaim_stream.pipeline import Pipeline
@@ -119,7 +119,7 @@ async def bench(
     ours: list[bool | None] | None = None,
     start_ms: int = 1_000_000,
     budget: Budget = DEFAULT,
-    imputer: Imputer | None = None,
+    imputer: WindowImputer | None = None,
     kind: type[Pipeline] = Pipeline,
 ) -> AsyncIterator[Bench]:
     confirmed = [True] if ours is None else ours

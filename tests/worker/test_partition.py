@@ -19,7 +19,7 @@ from glaim_stream.core.errors import OwnershipLost
 from glaim_stream.core.readings import InputRecord
 from glaim_stream.core.retry import Retry
 from glaim_stream.core.times import steady_ms
-from glaim_stream.imputers import Imputed, Imputer, Interpolation, Ladder, Windows
+from glaim_stream.imputers import Imputed, Interpolation, Ladder, WindowImputer, Windows
 from glaim_stream.kafka import Commit, OffsetLedger
 from glaim_stream.output import read_rows
 from glaim_stream.pipeline import Pipeline
@@ -77,7 +77,7 @@ class Bench:
 
 @asynccontextmanager
 async def bench(
-    imputer: Imputer | None = None,
+    imputer: WindowImputer | None = None,
     *,
     in_flight: int = 2,
     topic: Sequence[Record] = (),

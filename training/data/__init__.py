@@ -6,7 +6,7 @@ Everything in training and `benchmarks.paper` that reads, cuts or hides goes thr
 from training.data.batches import DeviceWindows, Drawn, HostWindows, Tensors, ahead, draw, tensors, windows_on
 from training.data.masks import SEGMENTS, FittedMasks, MaskSpec, block_cells, edge_cells, random_cells, silent_sensors
 from training.data.outages import Bools
-from training.data.series import DataSpec, Floats, Scale, Series, Split, fit_scale, split
+from training.data.series import DataSpec, Floats, GroupSeries, Scale, Split, fit_scale, split
 from training.data.tables import load, read
 from training.data.windows import WindowBatch, WindowSet, fixed_batches, hide, seeded
 
@@ -18,10 +18,10 @@ __all__ = [
     "Drawn",
     "FittedMasks",
     "Floats",
+    "GroupSeries",
     "HostWindows",
     "MaskSpec",
     "Scale",
-    "Series",
     "Split",
     "Tensors",
     "WindowBatch",

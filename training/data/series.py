@@ -85,7 +85,7 @@ class DataSpec:
 
 
 @dataclass(frozen=True)
-class Series:
+class GroupSeries:
     """Readings of G groups with the same C sensors on one grid of R rows; NaN where there is no value."""
 
     groups: tuple[str, ...]
@@ -104,7 +104,7 @@ class Series:
         """R, the rows of the grid."""
         return int(self.values.shape[-1])
 
-    def part(self, start: int, stop: int) -> Series:
+    def part(self, start: int, stop: int) -> GroupSeries:
         """The rows [start, stop)."""
         return replace(self, times_ms=self.times_ms[start:stop], values=self.values[:, :, start:stop])
 
@@ -113,9 +113,9 @@ class Series:
 class Split:
     """Training, validation and test parts in time order; the latter two begin with their `history`, if any."""
 
-    train: Series
-    validation: Series
-    test: Series
+    train: GroupSeries
+    validation: GroupSeries
+    test: GroupSeries
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Scale:
         return ((values - self.mean[:, None]) / self.std[:, None]).astype(np.float32)
 
 
-def split(series: Series, spec: DataSpec, window: int) -> Split:
+def split(series: GroupSeries, spec: DataSpec, window: int) -> Split:
     """Split in time order by `spec.rows` or `spec.split`; every part must hold at least one window.
 
     Raises:
@@ -157,7 +157,7 @@ def split(series: Series, spec: DataSpec, window: int) -> Split:
     return parts
 
 
-def fit_scale(train: Series) -> Scale:
+def fit_scale(train: GroupSeries) -> Scale:
     """Compute the statistics of each sensor over all groups, from observed training values only.
 
     Raises:

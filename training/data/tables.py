@@ -19,7 +19,7 @@ from glaim_stream import files
 from glaim_stream.core.errors import SettingsError, listed
 from glaim_stream.files import Reading, ReadingColumn, is_number
 from glaim_stream.health import doubtful_cells
-from training.data.series import DataSpec, Floats, Series
+from training.data.series import DataSpec, Floats, GroupSeries
 from training.errors import DataError
 
 
@@ -43,7 +43,7 @@ def read(spec: DataSpec, path: Path) -> Reading:
     return reading
 
 
-def load(spec: DataSpec, path: Path) -> Series:
+def load(spec: DataSpec, path: Path) -> GroupSeries:
     """Read a file into series.
 
     Raises:
@@ -66,7 +66,7 @@ def load(spec: DataSpec, path: Path) -> Series:
     return replace(series, values=np.where(observed, series.values, np.float32(np.nan)), doubted=doubted)
 
 
-def _gridded(reading: Reading, spec: DataSpec, path: Path) -> Series:
+def _gridded(reading: Reading, spec: DataSpec, path: Path) -> GroupSeries:
     """The readings on one grid for all groups; a stated step cuts the grid as a worker cuts it."""
     cells, stray = files.without_stray_rows(files.cells_of(reading, spec.group_name))
     long = reading.sensor_of_row is not None
@@ -101,7 +101,7 @@ def _gridded(reading: Reading, spec: DataSpec, path: Path) -> Series:
     )  # fmt: skip
 
 
-def _rows(reading: Reading, spec: DataSpec, path: Path) -> Series:
+def _rows(reading: Reading, spec: DataSpec, path: Path) -> GroupSeries:
     """The rows of a wide table as consecutive steps, whatever their times; only declared numbers mean no value."""
     if reading.sensor_of_row is not None or reading.groups:
         raise DataError(f"{path.name}: grid = false needs a wide table with one row for each time")
@@ -116,11 +116,11 @@ def _rows(reading: Reading, spec: DataSpec, path: Path) -> Series:
 def _series(
     spec: DataSpec, path: Path, groups: Sequence[str], sensors: Sequence[str], times_ms: NDArray[np.int64],
     values: Floats, step_s: float, units: Mapping[str, str], stray: int,
-) -> Series:  # fmt: skip
+) -> GroupSeries:  # fmt: skip
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     named = tuple(spec.units.get(name, units.get(name, "")) for name in sensors)
-    return Series(tuple(groups), tuple(sensors), named, times_ms, values, step_s, path.name, digest, stray)
+    return GroupSeries(tuple(groups), tuple(sensors), named, times_ms, values, step_s, path.name, digest, stray)
 
 
 def _chosen(found: Sequence[str], wanted: Sequence[str], what: str, path: Path, *, named: bool) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from glaim_stream.form import ClosedForm
 from training.checkpoint import Checkpoint
-from training.data import Series, WindowSet, split
+from training.data import GroupSeries, WindowSet, split
 from training.evaluate import BASELINES, evaluate, model_fill, restore
 
 _TRAINED = 0.7  # share of the time that is over when training ends
@@ -36,7 +36,7 @@ class TimeBudget:
         """Return the minutes from now after which training ends."""
         return max(_TRAINED * self.minutes - self.spent_s() / 60, _LEAST * self.minutes)
 
-    def windows(self, best: Checkpoint, form: ClosedForm | None, series: Series) -> int:
+    def windows(self, best: Checkpoint, form: ClosedForm | None, series: GroupSeries) -> int:
         """Return the number of windows of a case for which the time suffices, by scoring a few of them."""
         if not self.minutes:
             return MOST

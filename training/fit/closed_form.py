@@ -18,7 +18,7 @@ from training import closed_form
 from training.autoconfig import Shown, catalogue
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, data_path
-from training.data import Series, WindowSet, fit_scale, split
+from training.data import GroupSeries, WindowSet, fit_scale, split
 from training.errors import DataError
 from training.evaluate import BASELINES, evaluate, model_fill, restore
 from training.export import destination
@@ -38,7 +38,9 @@ class Exported:
     folder: Path | None
 
 
-def fit_and_export(config: RunConfig, series: Series, repository: str, say: Say, *, export: bool) -> Exported | None:
+def fit_and_export(
+    config: RunConfig, series: GroupSeries, repository: str, say: Say, *, export: bool
+) -> Exported | None:
     """Fit the closed form to the training rows and write it into the model's folder; None if they are too few.
 
     Args:
@@ -81,7 +83,7 @@ class FormComparison:
     form: float
 
 
-def compare(best: Checkpoint, form: ClosedForm, series: Series, most: int = _WINDOWS) -> FormComparison:
+def compare(best: Checkpoint, form: ClosedForm, series: GroupSeries, most: int = _WINDOWS) -> FormComparison:
     """Compare a trained network with the closed form, and that with the baselines, on windows of validation rows."""
     config, model, scale = restore(best)
     validation = split(series, config.data, config.model.window).validation
@@ -104,7 +106,7 @@ def _ratio(cases: Sequence[Mapping[str, Any]], method: str, rivals: Sequence[str
     return math.exp(sum(logs) / len(logs)) if logs and all(map(math.isfinite, logs)) else math.inf
 
 
-def write_catalogue(config: RunConfig, series: Series, folder: Path, directory: Path) -> list[str]:
+def write_catalogue(config: RunConfig, series: GroupSeries, folder: Path, directory: Path) -> list[str]:
     """Write groups.yaml for a model that is a closed form alone; return the commands that put it to work."""
     scale = fit_scale(split(series, config.data, config.model.window).train)
     ranges = zip(series.sensors, series.units, scale.minimum, scale.maximum, strict=True)

@@ -80,7 +80,7 @@ from training import config as configs
 from training.autoconfig import MINUTES, next_steps
 from training.checkpoint import Checkpoint
 from training.config import RunConfig
-from training.data import Series, load, split
+from training.data import GroupSeries, load, split
 from training.errors import ConfigError, DataError, ExportRefused, NetworkTooSlow, exits_with_errors, print_error
 from training.evaluate import evaluate_form, evaluate_run, markdown, write_report
 from training.export import export_run, rehearse
@@ -118,7 +118,9 @@ def goes_on(directory: Path, config: RunConfig, given: argparse.Namespace) -> bo
     return True
 
 
-def train(config: RunConfig, directory: Path, series: Series, given: argparse.Namespace, command: str) -> Checkpoint:
+def train(
+    config: RunConfig, directory: Path, series: GroupSeries, given: argparse.Namespace, command: str
+) -> Checkpoint:
     """Train one run; return its best checkpoint, with the epochs and seconds of the whole training."""
     parts = split(series, config.data, config.model.window)
     resume = goes_on(directory, config, given)
@@ -158,7 +160,7 @@ def show(report: dict[str, Any], directory: Path, given: argparse.Namespace, com
     print(markdown(report, command).split("\n## ", 2)[1])
 
 
-def _read(config: RunConfig) -> Series:
+def _read(config: RunConfig) -> GroupSeries:
     """Read the data, and report what was left out."""
     series = load(config.data, configs.data_path(config.data.file))
     if series.stray:

@@ -21,8 +21,8 @@ from training.data import (
     Drawn,
     FittedMasks,
     Floats,
+    GroupSeries,
     Scale,
-    Series,
     Tensors,
     WindowBatch,
     WindowSet,
@@ -37,7 +37,7 @@ FOLDS = 4
 WITHOUT_FORM = 0.15  # share of training windows that lack the closed form
 
 
-def fit_forms(train: Series, window: int, folder: Path, say: Say) -> FoldForms:
+def fit_forms(train: GroupSeries, window: int, folder: Path, say: Say) -> FoldForms:
     """Fit the plain form of the training rows and that of each fold, or read them from an earlier call's folder.
 
     Raises:

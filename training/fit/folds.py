@@ -21,7 +21,7 @@ from glaim_stream.core.contract import FORM_FILE
 from glaim_stream.form import ClosedForm
 from training import closed_form
 from training.closed_form import TimedFill
-from training.data import Scale, Series
+from training.data import GroupSeries, Scale
 
 GAP_SHARE = 20  # the gap is at most the rows divided by this
 Say = Callable[[str], None]
@@ -53,7 +53,7 @@ def edges_of(rows: int, window: int, folds: int) -> NDArray[np.int64]:
     return edges
 
 
-def without(train: Series, first: int, last: int, window: int) -> Series:
+def without(train: GroupSeries, first: int, last: int, window: int) -> GroupSeries:
     """Remove the readings that windows with starts in [first, last) see, and the readings of the gap."""
     gap = min(window, train.rows // GAP_SHARE)
     values = train.values.copy()
@@ -62,7 +62,7 @@ def without(train: Series, first: int, last: int, window: int) -> Series:
 
 
 def fit_folds(
-    train: Series, window: int, folder: Path, say: Say, folds: int, validation: Series | None = None, *,
+    train: GroupSeries, window: int, folder: Path, say: Say, folds: int, validation: GroupSeries | None = None, *,
     only_numbers: bool = False, only_plain: bool = False,
 ) -> FoldForms:  # fmt: skip
     """Fit the forms, or read the forms that an earlier call for the same file left in `folder`.

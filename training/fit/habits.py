@@ -17,14 +17,14 @@ from glaim_stream.health import learn, with_habits
 from glaim_stream.models import place_form, read_sealed_form, require_folder_released
 from training import closed_form
 from training.config import RunConfig
-from training.data import Series, split
+from training.data import GroupSeries, split
 from training.export import destination
 
 Say = Callable[[str], None]
 
 
 def add_habits(
-    config: RunConfig, series: Series, repository: str, say: Say, *, lose: float = 0.0, even_stamps: bool = False
+    config: RunConfig, series: GroupSeries, repository: str, say: Say, *, lose: float = 0.0, even_stamps: bool = False
 ) -> Path:
     """Learn the habits of the sensors from the training rows and write them beside the present closed form.
 

@@ -25,9 +25,9 @@ from training.config import RunConfig, TrainSpec
 from training.data import (
     DeviceWindows,
     Drawn,
+    GroupSeries,
     HostWindows,
     Scale,
-    Series,
     Split,
     Tensors,
     WindowBatch,
@@ -125,7 +125,7 @@ def ended(state: Checkpoint, spec: TrainSpec) -> str:
 
 
 def train_network(
-    config: RunConfig, series: Series, parts: Split, directory: Path, *, resume: bool = False, say: Say = print,
+    config: RunConfig, series: GroupSeries, parts: Split, directory: Path, *, resume: bool = False, say: Say = print,
     command: str = "", on_epoch: Callable[[Row], None] = nothing, feed: Feed | None = None,
 ) -> Checkpoint:  # fmt: skip
     """Fit a model; return the best checkpoint, which is also in `directory`/best.pt.
@@ -332,7 +332,7 @@ def _book(state: Checkpoint, loss: float, mse: float, mae: float, rate: float, s
     return True
 
 
-def _resumed(path: Path, config: RunConfig, series: Series) -> Checkpoint:
+def _resumed(path: Path, config: RunConfig, series: GroupSeries) -> Checkpoint:
     """Read the checkpoint to resume, and check that it belongs to this run."""
     state = checkpoints.load(path)
     found = configs.changes(configs.build(json.loads(state.config)), config)
@@ -344,7 +344,7 @@ def _resumed(path: Path, config: RunConfig, series: Series) -> Checkpoint:
     return state
 
 
-def _fresh(config: RunConfig, series: Series, scale: Scale, learner: Learner) -> Checkpoint:
+def _fresh(config: RunConfig, series: GroupSeries, scale: Scale, learner: Learner) -> Checkpoint:
     numbers = {name: [float(x) for x in getattr(scale, name)] for name in ("mean", "std", "minimum", "maximum")}
     weights = on_host(learner.model)
     return Checkpoint(

@@ -34,7 +34,7 @@ from typing import Any
 
 from training import config as configs
 from training.config import RunConfig, toml_value
-from training.data import Series, load, split
+from training.data import GroupSeries, load, split
 from training.errors import ConfigError, TrainingError, exits_with_errors
 from training.fit import loop
 from training.fit.logs import Row
@@ -97,7 +97,9 @@ def suggest(trial: Any, choices: Mapping[str, Choice]) -> dict[str, Any]:
     return found
 
 
-def search(config: RunConfig, series: Series, choices: Mapping[str, Choice], trials: int, directory: Path) -> RunConfig:
+def search(
+    config: RunConfig, series: GroupSeries, choices: Mapping[str, Choice], trials: int, directory: Path
+) -> RunConfig:
     """Try settings until `trials` are done, including earlier sessions; return the best run, also in best.toml.
 
     Raises:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.contract import ResidualQuantiles
-from training.data import Bools, Floats, Scale, Series, WindowBatch, WindowSet, block_cells, hide
+from training.data import Bools, Floats, GroupSeries, Scale, WindowBatch, WindowSet, block_cells, hide
 from training.evaluate import BATCH, Fill
 from training.report.gaps import find_gaps
 from training.report.intervals import interval
@@ -50,7 +50,7 @@ class Pass:
 
 
 def examples(
-    windows: WindowSet, model: Fill, interpolation: Fill, part: Series, scale: Scale, quantiles: ResidualQuantiles,
+    windows: WindowSet, model: Fill, interpolation: Fill, part: GroupSeries, scale: Scale, quantiles: ResidualQuantiles,
     *, most: int, seed: int,
 ) -> dict[str, Any]:  # fmt: skip
     """Return the chosen cases as plain values in sensor units.
@@ -128,7 +128,7 @@ def _fill(windows: WindowSet, model: Fill, interpolation: Fill, pattern: Any, mo
 
 
 def _draw(
-    done: Pass, case: ExampleCase, windows: WindowSet, part: Series, scale: Scale, quantiles: ResidualQuantiles
+    done: Pass, case: ExampleCase, windows: WindowSet, part: GroupSeries, scale: Scale, quantiles: ResidualQuantiles
 ) -> dict[str, Any]:
     batch, filled, straight = done.batches[case.batch]
     place = (case.row, case.sensor)

@@ -17,7 +17,7 @@ from glaim_stream.core.contract import ResidualQuantiles
 from glaim_stream.form import interpolation, last_value
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, data_path
-from training.data import Scale, Series, Split, WindowSet, load, split
+from training.data import GroupSeries, Scale, Split, WindowSet, load, split
 from training.errors import DataError
 from training.evaluate import Fill, evaluate_run, model_fill, restore, with_fallback
 from training.network import GLAIM, StaGlo, count_parameters
@@ -120,11 +120,11 @@ def tidy(value: Any) -> Any:
     return value
 
 
-def _windows(config: RunConfig, scale: Scale, part: Series) -> WindowSet:
+def _windows(config: RunConfig, scale: Scale, part: GroupSeries) -> WindowSet:
     return WindowSet(scale.apply(part.values), config.model.window, 1, config.train.minimum_observed)
 
 
-def _data(state: Checkpoint, series: Series, parts: Split, config: RunConfig) -> dict[str, Any]:
+def _data(state: Checkpoint, series: GroupSeries, parts: Split, config: RunConfig) -> dict[str, Any]:
     named = {"training": parts.train, "validation": parts.validation, "test": parts.test}
     holes = {name: ~np.isfinite(part.values) for name, part in named.items()}
     sensors = []

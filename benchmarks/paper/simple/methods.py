@@ -22,7 +22,7 @@ from sklearn.metrics.pairwise import nan_euclidean_distances
 from glaim_stream.form import interpolation, last_value
 from training import closed_form
 from training.closed_form import Ints, TimedFill
-from training.data import Bools, Floats, Scale, Series, WindowBatch, WindowSet
+from training.data import Bools, Floats, GroupSeries, Scale, WindowBatch, WindowSet
 
 DAY_MS = 86_400_000
 PERIODS_MS = (DAY_MS, 7 * DAY_MS, 364 * DAY_MS)  # for steps below a day, below a week, and of a week
@@ -44,8 +44,8 @@ class TrainingRows:
     window: T, steps.
     """
 
-    rows: Series
-    validation: Series
+    rows: GroupSeries
+    validation: GroupSeries
     scale: Scale
     window: int
 
@@ -229,7 +229,7 @@ def each_alone(training: TrainingRows) -> TimedFill:
     return fill
 
 
-def _one(series: Series, sensor: int) -> Series:
+def _one(series: GroupSeries, sensor: int) -> GroupSeries:
     return replace(
         series, sensors=series.sensors[sensor : sensor + 1], units=series.units[sensor : sensor + 1],
         values=series.values[:, sensor : sensor + 1],

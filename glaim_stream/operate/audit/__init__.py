@@ -8,12 +8,12 @@ from glaim_stream.core.doors import opened
 
 if TYPE_CHECKING:
     from glaim_stream.operate.audit.report import PROBLEMS, AuditReport
-    from glaim_stream.operate.audit.run import Request, audit
+    from glaim_stream.operate.audit.run import AuditRequest, audit
 
 __all__ = [
     "PROBLEMS",
     "AuditReport",
-    "Request",
+    "AuditRequest",
     "audit",
 ]
 

@@ -10,7 +10,7 @@ from glaim_stream.operate.audit.report import Finding, Findings, Offence
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class GroupCommit:
     """The commit of a consumer group for a partition; `rebuild_from` is None if another tool committed."""
 
     offset: int
@@ -25,7 +25,7 @@ def needed_by_windows(arrivals: Arrivals, columns: ModelColumns) -> int | None:
     return int(readings.offset[needs].min()) if needs.any() else None
 
 
-def check_commit(commit: Commit, needed: int | None, *, partition: int, end: int) -> Findings:
+def check_commit(commit: GroupCommit, needed: int | None, *, partition: int, end: int) -> Findings:
     """Compare a commit with the input, which ends before the offset `end`; `needed` is `needed_by_windows`."""
     detail = f"committed {commit.offset}, the input ends at {end}"
     ahead = Offence(partition, offset=commit.offset, detail=detail)

@@ -21,7 +21,7 @@ from glaim_stream.core.readings import Readings
 from glaim_stream.core.rejects import Reject
 from glaim_stream.operate.audit.arrivals import ArrivalClock, Arrivals, arrivals_of
 from glaim_stream.operate.audit.chunks import CHUNK_ROWS, Bounds, chunks
-from glaim_stream.operate.audit.commits import Commit, check_commit, needed_by_windows
+from glaim_stream.operate.audit.commits import GroupCommit, check_commit, needed_by_windows
 from glaim_stream.operate.audit.duplicates import Fallbacks, check_duplicates
 from glaim_stream.operate.audit.expected import Expected, RangeStart, expected_rows, surely_whole
 from glaim_stream.operate.audit.holes import Speakers, check_finals, check_silence, last_speakers, slow_sensors_heard
@@ -55,7 +55,7 @@ class Given:
     begin: int  # lowest offset that is read
     end: int  # the offset after the last one that is read
     complete: bool  # no reading of a judged step lies before `begin`
-    commit: Commit | None
+    commit: GroupCommit | None
     judged: JudgedSteps
     judged_records: range  # offsets whose rejected readings are judged
     judge_until: int | None = None  # only keys with a reading below this offset are judged

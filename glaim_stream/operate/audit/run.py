@@ -17,7 +17,7 @@ from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.settings import Settings
 from glaim_stream.core.times import text_of_ms
 from glaim_stream.kafka import reader
-from glaim_stream.operate.audit.commits import Commit
+from glaim_stream.operate.audit.commits import GroupCommit
 from glaim_stream.operate.audit.judged_steps import JudgedSteps
 from glaim_stream.operate.audit.letters import LetterTable
 from glaim_stream.operate.audit.model_columns import ModelColumns
@@ -34,7 +34,7 @@ _LEAST_LEAD_MS = 3_600_000  # largest difference between the clocks of producers
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class AuditRequest:
     """The range and the options of an audit.
 
     Attributes:
@@ -58,7 +58,9 @@ class Request:
     temp_folder: Path | None = None
 
 
-def audit(settings: Settings, request: Request | None = None, *, on_progress: Progress | None = None) -> AuditReport:
+def audit(
+    settings: Settings, request: AuditRequest | None = None, *, on_progress: Progress | None = None
+) -> AuditReport:
     """Audit the topics of `settings`.
 
     Reads without a consumer group, from the oldest record to where the topics ended at the start, and changes nothing.
@@ -75,10 +77,10 @@ def audit(settings: Settings, request: Request | None = None, *, on_progress: Pr
             nothing to judge in the requested stretch of time.
         CatalogueError, ContractError: the catalogue or a contract cannot be used.
     """
-    return asyncio.run(_audit(settings, request or Request(), on_progress))
+    return asyncio.run(_audit(settings, request or AuditRequest(), on_progress))
 
 
-async def _audit(settings: Settings, request: Request, on_progress: Progress | None) -> AuditReport:
+async def _audit(settings: Settings, request: AuditRequest, on_progress: Progress | None) -> AuditReport:
     start_s = time.monotonic()
     columns = _model_columns(settings)
     judged = JudgedSteps.between(request.since_ms, request.until_ms, columns)
@@ -181,13 +183,13 @@ async def _audit(settings: Settings, request: Request, on_progress: Progress | N
     )
 
 
-def _dated(request: Request) -> bool:
+def _dated(request: AuditRequest) -> bool:
     return request.since_ms is not None or request.until_ms is not None
 
 
 async def _begins(
     topics: TopicReader,
-    request: Request,
+    request: AuditRequest,
     columns: ModelColumns,
     inputs: Sequence[TopicPartition],
     outputs: Sequence[TopicPartition],
@@ -214,7 +216,7 @@ def lead_ms(columns: ModelColumns) -> int:
 
 
 async def _judged_records(
-    topics: TopicReader, request: Request, inputs: Sequence[TopicPartition], begins: Ends, ends: Ends
+    topics: TopicReader, request: AuditRequest, inputs: Sequence[TopicPartition], begins: Ends, ends: Ends
 ) -> dict[TopicPartition, range]:
     """The offsets of each partition whose rejected readings are judged."""
     first = await topics.first_at(inputs, request.since_ms, begins)
@@ -222,7 +224,7 @@ async def _judged_records(
     return {tp: range(max(first[tp], begins[tp]), min(end[tp], ends[tp])) for tp in inputs}
 
 
-def _judged_losses(request: Request, partition: int, records: range, oldest: int) -> range:
+def _judged_losses(request: AuditRequest, partition: int, records: range, oldest: int) -> range:
     """The offsets whose loss is judged: also those before `records` if these begin with the log."""
     first = at_partition(request.from_offset, partition) or 0
     if request.since_ms is not None and records.start > oldest:
@@ -230,7 +232,7 @@ def _judged_losses(request: Request, partition: int, records: range, oldest: int
     return range(first, records.stop if request.until_ms is not None else _NO_END)
 
 
-def _require_something(total: Findings, request: Request, newest_ms: int | None) -> None:
+def _require_something(total: Findings, request: AuditRequest, newest_ms: int | None) -> None:
     """Raise SettingsError if a stretch of time holds nothing to judge: that is not the same as clean."""
     if total.counts["keys"] or total.counts["rejected"] or any(each.count for each in total.problems.values()):
         return
@@ -264,7 +266,9 @@ def _shortened(finding: Finding, examples: int) -> Finding:
     return Finding(finding.count, finding.first[:examples])
 
 
-def _range(tp: TopicPartition, begin: int, end: int, commit: Commit | None, once_from: int | None) -> PartitionRange:
+def _range(
+    tp: TopicPartition, begin: int, end: int, commit: GroupCommit | None, once_from: int | None
+) -> PartitionRange:
     if commit is None:
         return PartitionRange(tp.partition, begin, end, None, None, once_from)
     return PartitionRange(tp.partition, begin, end, commit.offset, commit.rebuild_from, once_from)

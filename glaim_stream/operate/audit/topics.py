@@ -16,7 +16,7 @@ from glaim_stream.core.errors import SettingsError, unknown_name
 from glaim_stream.core.settings import Settings
 from glaim_stream.decode import Decoded, Decoder
 from glaim_stream.kafka import Loss, Range, admin_options, no_topic, read_losses, read_range, rebuild_from_metadata
-from glaim_stream.operate.audit.commits import Commit
+from glaim_stream.operate.audit.commits import GroupCommit
 from glaim_stream.operate.audit.letters import LetterTable
 from glaim_stream.operate.audit.model_columns import ModelColumns
 from glaim_stream.operate.audit.outages import OutageEvent, read_outages
@@ -67,7 +67,9 @@ class TopicReader:
                 raise await no_topic(settings, name)
         return found
 
-    async def commits(self, inputs: Sequence[TopicPartition], wait_s: float) -> dict[TopicPartition, Commit | None]:
+    async def commits(
+        self, inputs: Sequence[TopicPartition], wait_s: float
+    ) -> dict[TopicPartition, GroupCommit | None]:
         """Commits of the consumer group, once they reach the end of the input or `wait_s` is over.
 
         Raises:
@@ -78,7 +80,7 @@ class TopicReader:
         while True:
             found = await self._committed(inputs)
             commits = {
-                tp: Commit(found[tp].offset, rebuild_from_metadata(found[tp].offset, found[tp].metadata))
+                tp: GroupCommit(found[tp].offset, rebuild_from_metadata(found[tp].offset, found[tp].metadata))
                 if tp in found and found[tp].offset >= 0
                 else None
                 for tp in inputs
@@ -88,7 +90,7 @@ class TopicReader:
                 return commits
             await asyncio.sleep(_POLL_S)
 
-    async def require_group(self, commits: Mapping[TopicPartition, Commit | None]) -> None:
+    async def require_group(self, commits: Mapping[TopicPartition, GroupCommit | None]) -> None:
         """Require that the consumer group exists, if it has committed nothing.
 
         A group that only has members exists too: its workers have just been started.
@@ -217,5 +219,5 @@ def at_partition(offsets: Offsets, partition: int) -> int | None:
     return offsets if offsets is None or isinstance(offsets, int) else offsets.get(partition)
 
 
-def _offset(commit: Commit | None) -> int:
+def _offset(commit: GroupCommit | None) -> int:
     return 0 if commit is None else commit.offset

@@ -8,7 +8,7 @@ from aiokafka import TopicPartition
 
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka import Loss
-from glaim_stream.operate.audit.commits import Commit
+from glaim_stream.operate.audit.commits import GroupCommit
 from glaim_stream.operate.audit.model_columns import ModelColumns
 from glaim_stream.operate.audit.report import Finding, Findings, Offence
 
@@ -19,7 +19,7 @@ def warnings_of(
     inputs: Sequence[TopicPartition],
     shortened_inputs: Sequence[int],
     shortened_outputs: Sequence[int],
-    commits: Mapping[TopicPartition, Commit | None],
+    commits: Mapping[TopicPartition, GroupCommit | None],
     groups_of: Mapping[int, set[int]],
     foreign_rows: int,
     foreign_letters: int,
@@ -75,7 +75,7 @@ def warnings_of(
     return out
 
 
-def current_losses(tp: TopicPartition, commit: Commit | None, oldest: int) -> list[Loss]:
+def current_losses(tp: TopicPartition, commit: GroupCommit | None, oldest: int) -> list[Loss]:
     """The offsets between a commit and the oldest offset of the log: no worker has read them yet, and none can."""
     if commit is None or commit.offset >= oldest:
         return []

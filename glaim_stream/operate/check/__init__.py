@@ -8,14 +8,14 @@ from glaim_stream.core.doors import opened
 
 if TYPE_CHECKING:
     from glaim_stream.operate.check.broker import notable_topics, require_rights
-    from glaim_stream.operate.check.findings import Outcome, Subject
+    from glaim_stream.operate.check.findings import Grade, Subject
     from glaim_stream.operate.check.run import check
     from glaim_stream.operate.check.sizing import Load, size
     from glaim_stream.operate.check.transactions import require_transactions
 
 __all__ = [
+    "Grade",
     "Load",
-    "Outcome",
     "Subject",
     "check",
     "notable_topics",

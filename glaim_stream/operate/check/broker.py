@@ -18,7 +18,7 @@ from kafka.protocol.metadata import CoordinatorType
 from glaim_stream.core.errors import BrokerUnready, SettingsError
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka import connected_admin
-from glaim_stream.operate.check.findings import Finding, Outcome, failed, ok, warning
+from glaim_stream.operate.check.findings import CheckFinding, Grade, failed, ok, warning
 from glaim_stream.operate.check.rights import grant
 from glaim_stream.operate.check.topics import TopicFacts, access_findings, topic_findings
 from glaim_stream.operate.check.transactions import transaction_findings
@@ -29,7 +29,7 @@ _PAUSE_S = 0.2
 _NOBODY, _NO_GENERATION = "glaim-stream-check", 0
 
 
-def kafka_findings(settings: Settings, span_ms: int | None) -> list[Finding]:
+def kafka_findings(settings: Settings, span_ms: int | None) -> list[CheckFinding]:
     """Findings on the broker, every topic and the consumer group.
 
     Args:
@@ -52,14 +52,14 @@ def kafka_findings(settings: Settings, span_ms: int | None) -> list[Finding]:
         return [failed(subject, expected="a broker that answers", found=repr(error))]
 
 
-def notable_topics(settings: Settings, span_ms: int) -> list[Finding]:
+def notable_topics(settings: Settings, span_ms: int) -> list[CheckFinding]:
     """Warnings and failures of the topics, for the log of a worker that starts."""
     try:
         with connected_admin(settings) as admin:
             findings = topic_findings(settings, topic_facts(admin, settings), span_ms)
     except (SettingsError, KafkaError) as error:
         return [warning("topics", expected="the broker to describe them", found=repr(error.__cause__ or error))]
-    return [finding for finding in findings if finding.outcome is not Outcome.OK]
+    return [finding for finding in findings if finding.outcome is not Grade.OK]
 
 
 def topic_facts(admin: KafkaAdminClient, settings: Settings) -> dict[str, TopicFacts]:
@@ -106,12 +106,12 @@ def require_rights(settings: Settings) -> None:
             *access_findings(settings, topic_facts(admin, settings)),
             group_finding(admin, settings.consumer_group),
         ]
-    missing = [str(finding) for finding in found if finding.outcome is Outcome.FAILED]
+    missing = [str(finding) for finding in found if finding.outcome is Grade.FAILED]
     if missing:
         raise BrokerUnready("; ".join(missing))
 
 
-def group_finding(admin: KafkaAdminClient, name: str) -> Finding:
+def group_finding(admin: KafkaAdminClient, name: str) -> CheckFinding:
     """Whether this user may join a consumer group, which need not be there yet."""
     subject = f"consumer group {name}"
     end_s = time.monotonic() + _PATIENCE_S

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 
-class Outcome(StrEnum):
+class Grade(StrEnum):
     """ok: as expected. warning: a worker runs, but differs from what the settings suggest. failed: it cannot run."""
 
     OK = "ok"
@@ -24,10 +24,10 @@ class Subject(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """Result of one check."""
 
-    outcome: Outcome
+    outcome: Grade
     subject: str
     found: str
     expected: str = ""
@@ -41,16 +41,16 @@ class Finding:
         return {name: str(value) for name, value in asdict(self).items()}
 
 
-def ok(subject: str, found: str) -> Finding:
+def ok(subject: str, found: str) -> CheckFinding:
     """A finding that is as expected."""
-    return Finding(Outcome.OK, subject, found)
+    return CheckFinding(Grade.OK, subject, found)
 
 
-def warning(subject: str, *, expected: str, found: str) -> Finding:
+def warning(subject: str, *, expected: str, found: str) -> CheckFinding:
     """A finding that works, but differs from the configuration."""
-    return Finding(Outcome.WARNING, subject, found, expected)
+    return CheckFinding(Grade.WARNING, subject, found, expected)
 
 
-def failed(subject: str, *, expected: str, found: str) -> Finding:
+def failed(subject: str, *, expected: str, found: str) -> CheckFinding:
     """A finding that keeps a worker from running."""
-    return Finding(Outcome.FAILED, subject, found, expected)
+    return CheckFinding(Grade.FAILED, subject, found, expected)

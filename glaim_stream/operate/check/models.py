@@ -12,10 +12,10 @@ from glaim_stream.core.settings import Settings
 from glaim_stream.imputers import Rung, WatchedForm, empty_windows, typical_windows, version_of
 from glaim_stream.imputers.remote import TritonImputer
 from glaim_stream.models import Contracts
-from glaim_stream.operate.check.findings import Finding, failed, ok, warning
+from glaim_stream.operate.check.findings import CheckFinding, failed, ok, warning
 
 
-def catalogue_findings(settings: Settings) -> tuple[list[Finding], Catalogue | None]:
+def catalogue_findings(settings: Settings) -> tuple[list[CheckFinding], Catalogue | None]:
     """A finding on the catalogue, and the catalogue; None if it cannot be used."""
     subject = f"catalogue {settings.catalogue}"
     try:
@@ -25,9 +25,9 @@ def catalogue_findings(settings: Settings) -> tuple[list[Finding], Catalogue | N
     return [ok(subject, f"{len(catalogue.models)} models, {len(catalogue.groups)} entries of groups")], catalogue
 
 
-def contract_findings(settings: Settings, catalogue: Catalogue) -> tuple[list[Finding], dict[str, Contract]]:
+def contract_findings(settings: Settings, catalogue: Catalogue) -> tuple[list[CheckFinding], dict[str, Contract]]:
     """A finding on the contract of each model, and the contracts that fit; imputers without a model need none."""
-    found: list[Finding] = []
+    found: list[CheckFinding] = []
     contracts: dict[str, Contract] = {}
     for model in catalogue.models:
         if model.learn and not (settings.model_repository / model.name / CONTRACT_FILE).exists():
@@ -43,21 +43,21 @@ def contract_findings(settings: Settings, catalogue: Catalogue) -> tuple[list[Fi
     return found, contracts
 
 
-def form_findings(settings: Settings, catalogue: Catalogue) -> list[Finding]:
+def form_findings(settings: Settings, catalogue: Catalogue) -> list[CheckFinding]:
     """A finding on the closed form of each model, if closed forms are the first imputer."""
     if settings.imputer != "gaussian":
         return []
     return [_form(settings, model) for model in catalogue.models]
 
 
-async def answer_findings(settings: Settings, contracts: dict[str, Contract]) -> list[Finding]:
+async def answer_findings(settings: Settings, contracts: dict[str, Contract]) -> list[CheckFinding]:
     """Findings on real inferences by the first imputer: a typical and an empty window of each model."""
     if not settings.needs_model:
         return [ok(f"imputer {settings.imputer}", "needs no model")]
     return [await _answer(settings, name, contract) for name, contract in contracts.items()]
 
 
-async def _answer(settings: Settings, name: str, contract: Contract) -> Finding:
+async def _answer(settings: Settings, name: str, contract: Contract) -> CheckFinding:
     where = f"triton {settings.triton}" if settings.imputer == "triton" else settings.imputer
     subject = f"model {name} on {where}"
     expected = f"answers as the contract of version {contract.version} promises"
@@ -90,7 +90,7 @@ async def _answer(settings: Settings, name: str, contract: Contract) -> Finding:
     return ok(subject, f"version {version} answered in {took_ms:.0f} ms")
 
 
-def _form(settings: Settings, model: Model) -> Finding:
+def _form(settings: Settings, model: Model) -> CheckFinding:
     subject = f"closed form of {model.name}"
     watched = WatchedForm(settings.model_repository / model.name, model, settings.trust)
     if watched.form is not None:

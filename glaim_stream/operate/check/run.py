@@ -9,12 +9,12 @@ from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.settings import Settings
 from glaim_stream.core.tls import METRICS, WatchedTls
 from glaim_stream.operate.check.broker import kafka_findings
-from glaim_stream.operate.check.findings import Finding, Outcome, Subject, failed, ok
+from glaim_stream.operate.check.findings import CheckFinding, Grade, Subject, failed, ok
 from glaim_stream.operate.check.models import answer_findings, catalogue_findings, contract_findings, form_findings
 from glaim_stream.windows import history_ms
 
 
-async def check(settings: Settings, subjects: Collection[Subject] = ()) -> list[Finding]:
+async def check(settings: Settings, subjects: Collection[Subject] = ()) -> list[CheckFinding]:
     """Check the prerequisites of a worker with these settings; all subjects when none is named.
 
     The catalogue is always read, because the other checks depend on it. Its findings are returned if it is among the
@@ -27,7 +27,7 @@ async def check(settings: Settings, subjects: Collection[Subject] = ()) -> list[
         more, contracts = contract_findings(settings, catalogue)
         findings += [*more, *form_findings(settings, catalogue)]
     if Subject.CATALOGUE not in wanted:
-        findings = [finding for finding in findings if finding.outcome is Outcome.FAILED and Subject.TRITON in wanted]
+        findings = [finding for finding in findings if finding.outcome is Grade.FAILED and Subject.TRITON in wanted]
     if Subject.KAFKA in wanted:
         findings += kafka_findings(
             settings,
@@ -40,7 +40,7 @@ async def check(settings: Settings, subjects: Collection[Subject] = ()) -> list[
     return findings
 
 
-def metrics_findings(settings: Settings) -> list[Finding]:
+def metrics_findings(settings: Settings) -> list[CheckFinding]:
     """A finding on the certificate, its key and the scrapers' authorities; none without TLS on the metrics port."""
     files = settings.metrics_tls_files
     if files is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from glaim_stream.core.settings import Settings
-from glaim_stream.operate.check.findings import Finding, failed, ok, warning
+from glaim_stream.operate.check.findings import CheckFinding, failed, ok, warning
 from glaim_stream.operate.check.rights import grant
 
 UNLIMITED = -1
@@ -37,7 +37,7 @@ class TopicFacts:
         return not self.error and not self.absent
 
 
-def topic_findings(settings: Settings, facts: Mapping[str, TopicFacts], span_ms: int) -> list[Finding]:
+def topic_findings(settings: Settings, facts: Mapping[str, TopicFacts], span_ms: int) -> list[CheckFinding]:
     """Findings on every topic of the settings.
 
     Args:
@@ -45,7 +45,7 @@ def topic_findings(settings: Settings, facts: Mapping[str, TopicFacts], span_ms:
         facts: facts by name of the topic.
         span_ms: record time that a rebuild may have to read again, milliseconds.
     """
-    out: list[Finding] = []
+    out: list[CheckFinding] = []
     for name in settings.topics:
         found = list(_topic(settings, name, facts[name], facts[settings.input_topic], span_ms))
         if not found:
@@ -54,7 +54,7 @@ def topic_findings(settings: Settings, facts: Mapping[str, TopicFacts], span_ms:
     return out
 
 
-def access_findings(settings: Settings, facts: Mapping[str, TopicFacts]) -> list[Finding]:
+def access_findings(settings: Settings, facts: Mapping[str, TopicFacts]) -> list[CheckFinding]:
     """Findings only on rights that this user lacks on existing topics."""
     return [
         finding
@@ -70,7 +70,9 @@ def _needed(settings: Settings, name: str) -> tuple[str, ...]:
     return ("Read",) if name == settings.input_topic else ("Write",)
 
 
-def _topic(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts, span_ms: int) -> Iterator[Finding]:
+def _topic(
+    settings: Settings, name: str, facts: TopicFacts, source: TopicFacts, span_ms: int
+) -> Iterator[CheckFinding]:
     subject = f"topic {name}"
     if facts.absent:
         partitions = source.partitions or settings.partitions
@@ -105,7 +107,7 @@ def _topic(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts,
     yield from _input(subject, facts.config, span_ms) if is_input else _output(settings, name, facts, source)
 
 
-def _access(subject: str, facts: TopicFacts, name: str, needed: Sequence[str]) -> Iterator[Finding]:
+def _access(subject: str, facts: TopicFacts, name: str, needed: Sequence[str]) -> Iterator[CheckFinding]:
     for operation in needed:
         if facts.operations is not None and operation.upper() not in facts.operations:
             yield failed(
@@ -115,7 +117,7 @@ def _access(subject: str, facts: TopicFacts, name: str, needed: Sequence[str]) -
             )
 
 
-def _partitions(subject: str, facts: TopicFacts, source: TopicFacts, of: str) -> Iterator[Finding]:
+def _partitions(subject: str, facts: TopicFacts, source: TopicFacts, of: str) -> Iterator[CheckFinding]:
     expected = f"the {source.partitions} partitions of {of}"
     if facts.partitions < source.partitions and facts.operations is not None and "ALTER" not in facts.operations:
         yield failed(subject, expected=expected, found=f"{facts.partitions}, and this user may not ALTER it to add any")
@@ -125,7 +127,7 @@ def _partitions(subject: str, facts: TopicFacts, source: TopicFacts, of: str) ->
         yield warning(subject, expected=expected, found=f"{facts.partitions}: the additional ones stay empty")
 
 
-def _durability(subject: str, facts: TopicFacts) -> Iterator[Finding]:
+def _durability(subject: str, facts: TopicFacts) -> Iterator[CheckFinding]:
     """Check that acknowledged records survive failures: once a commit covers them, nothing sends them again."""
     config = facts.config or {}
     in_sync = int(config.get("min.insync.replicas", 1))
@@ -155,7 +157,7 @@ def _durability(subject: str, facts: TopicFacts) -> Iterator[Finding]:
         )
 
 
-def _input(subject: str, config: Mapping[str, str], span_ms: int) -> Iterator[Finding]:
+def _input(subject: str, config: Mapping[str, str], span_ms: int) -> Iterator[CheckFinding]:
     kind = config.get("message.timestamp.type", "")
     if kind != "LogAppendTime":
         yield warning(
@@ -185,7 +187,7 @@ def _input(subject: str, config: Mapping[str, str], span_ms: int) -> Iterator[Fi
         )
 
 
-def _output(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts) -> Iterator[Finding]:
+def _output(settings: Settings, name: str, facts: TopicFacts, source: TopicFacts) -> Iterator[CheckFinding]:
     subject, config = f"topic {name}", facts.config or {}
     policy = config.get("cleanup.policy", "delete")
     if name == settings.quality_topic and "compact" not in policy:

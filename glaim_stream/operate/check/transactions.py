@@ -30,7 +30,7 @@ from kafka.protocol.producer import AddOffsetsToTxnRequest
 from glaim_stream.core.errors import BrokerUnready, SettingsError
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka import connected_admin, transaction_timeout_ms, transactional_id
-from glaim_stream.operate.check.findings import Finding, Outcome, failed, ok
+from glaim_stream.operate.check.findings import CheckFinding, Grade, failed, ok
 from glaim_stream.operate.check.rights import grant
 
 _SUBJECT = "transactions"
@@ -44,7 +44,7 @@ _WAIT = (CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordi
 _AUTHORISED = (NoError, InvalidProducerIdMappingError, InvalidProducerEpochError)
 
 
-def transaction_findings(admin: KafkaAdminClient, settings: Settings, partitions: int) -> list[Finding]:
+def transaction_findings(admin: KafkaAdminClient, settings: Settings, partitions: int) -> list[CheckFinding]:
     """Findings on the transactions of every input partition; none with delivery at_least_once."""
     if settings.delivery != "exactly_once":
         return []
@@ -54,11 +54,11 @@ def transaction_findings(admin: KafkaAdminClient, settings: Settings, partitions
         return [_without_transactions(error)]
 
 
-def _without_transactions(error: UnsupportedVersionError) -> Finding:
+def _without_transactions(error: UnsupportedVersionError) -> CheckFinding:
     return failed(_SUBJECT, expected=_WITH_TRANSACTIONS, found=f"{type(error).__name__}{_ALTERNATIVE}")
 
 
-def _finding(admin: KafkaAdminClient, settings: Settings, partitions: int) -> Finding:
+def _finding(admin: KafkaAdminClient, settings: Settings, partitions: int) -> CheckFinding:
     """The finding from the broker's answers.
 
     Raises:
@@ -100,7 +100,7 @@ def require_transactions(settings: Settings) -> None:
             finding = _finding(admin, settings, partitions)
         except UnsupportedVersionError as error:
             raise SettingsError(str(_without_transactions(error))) from error
-        if finding.outcome is Outcome.FAILED:
+        if finding.outcome is Grade.FAILED:
             raise BrokerUnready(str(finding))
 
 
@@ -131,7 +131,7 @@ async def _ask(admin: KafkaAdminClient, id_: str, group: str) -> type[Exception]
 
 def _refused(
     admin: KafkaAdminClient, settings: Settings, id_: str, error: type[Exception], config: dict[str, str]
-) -> Finding:
+) -> CheckFinding:
     subject = f"transactions of {id_}"
     if issubclass(error, TransactionalIdAuthorizationFailedError):
         prefix = f"{settings.consumer_group}-{settings.input_topic}-"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from glaim_stream.operate.completeness.figures import SensorDays, summed
     from glaim_stream.operate.completeness.file import FileRequest, file_report
     from glaim_stream.operate.completeness.pages import page
-    from glaim_stream.operate.completeness.report import Report
+    from glaim_stream.operate.completeness.report import CompletenessReport
     from glaim_stream.operate.completeness.texts import (
         delay_text,
         filled,
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
         percent_text,
         stretch_text,
     )
-    from glaim_stream.operate.completeness.topic import Request, topic_report
+    from glaim_stream.operate.completeness.topic import ReportRequest, topic_report
 
 __all__ = [
+    "CompletenessReport",
     "FileRequest",
-    "Report",
-    "Request",
+    "ReportRequest",
     "SensorDays",
     "delay_text",
     "file_report",

@@ -8,12 +8,12 @@ from typing import Any
 
 from glaim_stream.core.times import text_of_ms
 from glaim_stream.operate.completeness.figures import FIGURES, FILLED_BY, Figures, SensorDays, percent, summed
-from glaim_stream.operate.completeness.report import Report
+from glaim_stream.operate.completeness.report import CompletenessReport
 
 FORMAT = 1  # increased when a name changes its meaning or is removed
 
 
-def pieces(report: Report) -> Iterator[str]:
+def pieces(report: CompletenessReport) -> Iterator[str]:
     """Yield the document piece by piece; it ends with a line end."""
     days = len(report.days)
     head = {
@@ -40,7 +40,7 @@ def pieces(report: Report) -> Iterator[str]:
     yield "\n  ]\n}\n" if report.sensors else "]\n}\n"
 
 
-def _sensor(report: Report, each: SensorDays) -> dict[str, Any]:
+def _sensor(report: CompletenessReport, each: SensorDays) -> dict[str, Any]:
     return {
         "group": each.group,
         "sensor": each.sensor,
@@ -57,7 +57,7 @@ def _row(figures: Figures, place: int) -> dict[str, Any]:
     return {name: figures[name][place].item() for name in FIGURES.names or () if name != "day"}
 
 
-def _named(report: Report, found: Mapping[str, Any], cell_ms: int | None = None) -> dict[str, Any]:
+def _named(report: CompletenessReport, found: Mapping[str, Any], cell_ms: int | None = None) -> dict[str, Any]:
     """Figures by the names of the document; None for those that a source cannot tell."""
     expected = found["expected"]
     out: dict[str, Any] = {

@@ -18,7 +18,7 @@ from glaim_stream.files import Cells, ReadingColumn, Series, duration, series_of
 from glaim_stream.operate.completeness.counts import CELLS, Span, counted, set_spans
 from glaim_stream.operate.completeness.days import Days
 from glaim_stream.operate.completeness.figures import SensorDays
-from glaim_stream.operate.completeness.report import Report, worst_first
+from glaim_stream.operate.completeness.report import CompletenessReport, worst_first
 from glaim_stream.operate.database import database
 from glaim_stream.tables import Group, Progress, UserFile, beside, cells_of, fill_cells, open_file
 
@@ -51,7 +51,7 @@ class FileRequest:
 
 def file_report(
     name: str, raw: bytes, request: FileRequest, *, progress: Progress | None = None, **stated: Any
-) -> Report:
+) -> CompletenessReport:
     """Report on a file.
 
     A cell is expected at each step from the first row of its group to the last row of the file. Beside columns of
@@ -87,7 +87,7 @@ def file_report(
     end_ms = end_ms if request.until_ms is None else min(end_ms, request.until_ms)
     days = Days(request.zone, first_ms, max(end_ms, first_ms))
     sensors = _sensors(cells, series, methods, wanted, days, first_ms, end_ms)
-    return Report(
+    return CompletenessReport(
         title=name,
         source={"file": name, "step_s": series.step_ms / 1000, "rows": len(cells.times_ms)},
         timezone=request.zone.key,

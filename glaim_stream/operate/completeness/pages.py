@@ -10,7 +10,7 @@ import numpy as np
 
 from glaim_stream.core.pages import cards, document, shown
 from glaim_stream.operate.completeness.figures import Figures, SensorDays, percent, summed
-from glaim_stream.operate.completeness.report import Report
+from glaim_stream.operate.completeness.report import CompletenessReport
 from glaim_stream.operate.completeness.texts import (
     delay_text,
     duration_text,
@@ -41,7 +41,7 @@ class _Marks:
         return cls(each, -(-days // each))
 
 
-def page(report: Report) -> str:
+def page(report: CompletenessReport) -> str:
     """Return the page as HTML; it needs no other file."""
     marks = _Marks.of(len(report.days))
     total = summed(report.by_day)
@@ -57,7 +57,7 @@ def page(report: Report) -> str:
     return document(f"{report.title}: completeness", body, css=_CSS.read_text())
 
 
-def _numbers(report: Report) -> str:
+def _numbers(report: CompletenessReport) -> str:
     total = summed(report.by_day)
     expected, null = total["expected"], total["null"]
     numbers = [
@@ -78,7 +78,7 @@ def _numbers(report: Report) -> str:
     return cards(numbers)
 
 
-def _sensors(report: Report, marks: _Marks) -> str:
+def _sensors(report: CompletenessReport, marks: _Marks) -> str:
     rows = "".join(
         f'<div><span class="of">{_name(each)}</span>{_strip(report, each.figures, marks, each)}'
         f"<b>{_good(each)} %</b></div>"
@@ -96,7 +96,7 @@ def _sensors(report: Report, marks: _Marks) -> str:
     )
 
 
-def _strip(report: Report, figures: Figures, marks: _Marks, sensor: SensorDays | None = None) -> str:
+def _strip(report: CompletenessReport, figures: Figures, marks: _Marks, sensor: SensorDays | None = None) -> str:
     """A rectangle for each mark with expected cells."""
     of_mark = figures["day"] // marks.days
     rectangles = []
@@ -118,7 +118,7 @@ def _strip(report: Report, figures: Figures, marks: _Marks, sensor: SensorDays |
     )
 
 
-def _dates(report: Report, mark: int, marks: _Marks) -> str:
+def _dates(report: CompletenessReport, mark: int, marks: _Marks) -> str:
     names = report.days.names[mark * marks.days : (mark + 1) * marks.days]
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
@@ -138,13 +138,13 @@ def _key(marks: _Marks) -> str:
     return f'<p class="key"><span>Good readings:</span>{swatches}{each}</p>'
 
 
-def _axis(report: Report) -> str:
+def _axis(report: CompletenessReport) -> str:
     names = report.days.names
     dates = [names[0]] if len(names) == 1 else [names[0], names[-1]]
     return '<p class="axis">' + "".join(f"<span>{date}</span>" for date in dates) + "</p>"
 
 
-def _table(report: Report) -> str:
+def _table(report: CompletenessReport) -> str:
     columns: list[tuple[str, bool, Callable[[SensorDays], str]]] = [
         ("good %", True, _good),
         ("expected", False, lambda each: f"{each.total['expected']:,}"),
@@ -189,7 +189,7 @@ def _name(each: SensorDays) -> str:
     return f"<bdi>{shown(each.sensor)}</bdi> <span><bdi>{shown(each.group)}</bdi></span>"
 
 
-def _notes(report: Report, without_row: int) -> str:
+def _notes(report: CompletenessReport, without_row: int) -> str:
     notes: Sequence[str] = report.notes
     if without_row:
         notes = [*notes, f"expected readings without any row: {without_row:,}"]

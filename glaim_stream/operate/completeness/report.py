@@ -12,7 +12,7 @@ from glaim_stream.operate.completeness.figures import Figures, SensorDays, by_da
 
 
 @dataclass(frozen=True)
-class Report:
+class CompletenessReport:
     """The figures of all sensors.
 
     title: title of the file or topic.

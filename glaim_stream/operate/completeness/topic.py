@@ -24,7 +24,7 @@ from glaim_stream.decode import UNKNOWN_GROUP, Decoder, positions_of
 from glaim_stream.kafka import Range, partitions_of, ranges_of, read_range, reader
 from glaim_stream.operate.completeness.counts import counted
 from glaim_stream.operate.completeness.days import Days
-from glaim_stream.operate.completeness.report import Report, worst_first
+from glaim_stream.operate.completeness.report import CompletenessReport, worst_first
 from glaim_stream.operate.completeness.rows import TopicRows
 from glaim_stream.operate.database import database
 
@@ -36,7 +36,7 @@ Progress = Callable[[int, int], object]  # records done, records in all
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ReportRequest:
     """The options of a report.
 
     Attributes:
@@ -70,7 +70,9 @@ class _Event(msgspec.Struct):
     last_ts: str | None = None
 
 
-def topic_report(settings: Settings, request: Request, *, on_progress: Progress = lambda done, total: None) -> Report:
+def topic_report(
+    settings: Settings, request: ReportRequest, *, on_progress: Progress = lambda done, total: None
+) -> CompletenessReport:
     """Report on the rows of the output topic.
 
     Reads without a consumer group, from an hour before `since_ms` to where the topics end now, and changes nothing.
@@ -85,7 +87,7 @@ def topic_report(settings: Settings, request: Request, *, on_progress: Progress 
     return asyncio.run(_topic_report(settings, request, on_progress))
 
 
-async def _topic_report(settings: Settings, request: Request, on_progress: Progress) -> Report:
+async def _topic_report(settings: Settings, request: ReportRequest, on_progress: Progress) -> CompletenessReport:
     catalogue = read_catalogue(settings.catalogue)
     async with AsyncExitStack() as stack:
         rows_database = stack.enter_context(database(request.temp_folder))
@@ -180,7 +182,7 @@ class _Reading:
         self._on_progress(self._done, self._total)
 
 
-def _made(settings: Settings, request: Request, file: TopicRows, found: _Read) -> Report:
+def _made(settings: Settings, request: ReportRequest, file: TopicRows, found: _Read) -> CompletenessReport:
     for name in (name for rule in file.catalogue.groups for name in rule.ids):
         file.index.group(name)  # a known group, though it may never have sent
     _require_known(settings, request, file)
@@ -191,7 +193,7 @@ def _made(settings: Settings, request: Request, file: TopicRows, found: _Read) -
     end_ms = max((end_ms for _, end_ms in spans.values()), default=begin_ms)
     days = Days(request.zone, begin_ms, end_ms)
     sensors, outside = counted(file.database, file.make_cells(spans), days)
-    return Report(
+    return CompletenessReport(
         title=settings.output_topic,
         source={
             "kafka": settings.kafka, "output_topic": settings.output_topic, "late_topic": settings.late_topic,
@@ -209,7 +211,7 @@ def _made(settings: Settings, request: Request, file: TopicRows, found: _Read) -
     )  # fmt: skip
 
 
-def _require_known(settings: Settings, request: Request, file: TopicRows) -> None:
+def _require_known(settings: Settings, request: ReportRequest, file: TopicRows) -> None:
     """Require that each wanted group is in the topic or in the catalogue.
 
     Raises:
@@ -225,7 +227,7 @@ def _wanted(name: str, groups: Sequence[str]) -> bool:
     return not groups or any(name == each or fnmatchcase(name, each) for each in groups)
 
 
-def _notes(settings: Settings, request: Request, file: TopicRows, found: _Read, outside: int) -> list[str]:
+def _notes(settings: Settings, request: ReportRequest, file: TopicRows, found: _Read, outside: int) -> list[str]:
     output, late = settings.output_topic, settings.late_topic
     out = []
     if found.unread_rows:

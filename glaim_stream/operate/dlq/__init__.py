@@ -8,13 +8,13 @@ from glaim_stream.core.doors import opened
 
 if TYPE_CHECKING:
     from glaim_stream.operate.dlq.description import describe_letter
-    from glaim_stream.operate.dlq.letters import Filter, Letter, place_of
+    from glaim_stream.operate.dlq.letters import Letter, LetterFilter, place_of
     from glaim_stream.operate.dlq.requeuing import RequeueReport, requeue
     from glaim_stream.operate.dlq.surveying import Survey, find_original, read_letters, survey
 
 __all__ = [
-    "Filter",
     "Letter",
+    "LetterFilter",
     "RequeueReport",
     "Survey",
     "describe_letter",

@@ -48,7 +48,7 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class LetterFilter:
     """A selection of letters; empty fields and None select all."""
 
     causes: Sequence[str] = ()

@@ -18,7 +18,7 @@ from aiokafka.errors import KafkaError
 from glaim_stream.core.settings import Settings
 from glaim_stream.decode import REQUEUED_HEADER
 from glaim_stream.kafka import Progress, partitions_of, producer_options, reader
-from glaim_stream.operate.dlq.letters import Filter, Letter, Place, receipt
+from glaim_stream.operate.dlq.letters import Letter, LetterFilter, Place, receipt
 from glaim_stream.operate.dlq.subset import keep_readings
 from glaim_stream.operate.dlq.surveying import find_original, read_letters, survey
 
@@ -44,7 +44,7 @@ class RequeueReport:
 async def requeue(
     settings: Settings,
     topic: str,
-    chosen: Filter,
+    chosen: LetterFilter,
     *,
     send: bool,
     again: bool = False,

@@ -9,7 +9,7 @@ from typing import Any
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka import Progress, Range, ranges_of, read_range, reader
-from glaim_stream.operate.dlq.letters import Filter, Letter, Place, read_letter, read_receipt
+from glaim_stream.operate.dlq.letters import Letter, LetterFilter, Place, read_letter, read_receipt
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Survey:
 
 
 async def read_letters(
-    settings: Settings, topic: str, chosen: Filter, *, on_progress: Progress = lambda done, total: None
+    settings: Settings, topic: str, chosen: LetterFilter, *, on_progress: Progress = lambda done, total: None
 ) -> AsyncIterator[Letter | list[Place] | None]:
     """Read the topic up to its present end; yield letters of the selection, receipts, and None for other messages.
 
@@ -67,7 +67,7 @@ async def read_letters(
 
 
 async def survey(
-    settings: Settings, topic: str, chosen: Filter, *, on_progress: Progress = lambda done, total: None
+    settings: Settings, topic: str, chosen: LetterFilter, *, on_progress: Progress = lambda done, total: None
 ) -> Survey:
     """Count a topic's letters, without keeping their values.
 

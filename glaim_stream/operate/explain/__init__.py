@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from glaim_stream.operate.explain.explained import Explained, Means, Row, explain_published, explain_unpublished
     from glaim_stream.operate.explain.network import network_answers
     from glaim_stream.operate.explain.parts import Answers
-    from glaim_stream.operate.explain.topic import Published, find_published, read_input
+    from glaim_stream.operate.explain.topic import PublishedRow, find_published, read_input
 
 __all__ = [
     "Answers",
@@ -19,7 +19,7 @@ __all__ = [
     "Estimate",
     "Explained",
     "Means",
-    "Published",
+    "PublishedRow",
     "Row",
     "explain_published",
     "explain_unpublished",

@@ -25,7 +25,7 @@ Progress = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedRow:
     """A row of the output topic, and the last input record that its batch includes."""
 
     row: dict[str, Any]
@@ -41,7 +41,7 @@ async def find_published(
     sensor: str,
     ts_ms: int,
     on_progress: Progress = lambda done, total: None,
-) -> Published:
+) -> PublishedRow:
     """Return the newest revision of a cell's row.
 
     Args:
@@ -56,7 +56,7 @@ async def find_published(
     Raises:
         SettingsError: the topic or the row does not exist.
     """
-    newest: Published | None = None
+    newest: PublishedRow | None = None
     first_ms = last_ms = None
     others: set[str] = set()
     # A row is published no earlier than the earliest time of its readings.
@@ -83,7 +83,7 @@ async def find_published(
                     own = own.filter(pc.and_(pc.equal(own["ts"], ts_ms), pc.equal(own["sensor"], sensor)))
                     for row in own.to_pylist():
                         if newest is None or row["revision"] >= newest.row["revision"]:
-                            newest = Published(row, *_origin(record))
+                            newest = PublishedRow(row, *_origin(record))
                 done += len(records)
                 on_progress(done, total)
     if newest is not None:
@@ -102,7 +102,7 @@ async def find_published(
 async def read_input(
     settings: Settings,
     catalogue: Catalogue,
-    published: Published,
+    published: PublishedRow,
     ts_ms: int,
     estimates: CellEstimates,
     on_progress: Progress = lambda done, total: None,

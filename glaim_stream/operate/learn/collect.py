@@ -21,9 +21,8 @@ from glaim_stream.core.stray_times import stray_times
 from glaim_stream.core.vocabulary import Quality
 from glaim_stream.decode import Decoder, GroupIndex
 from glaim_stream.files import Grid, put
-from glaim_stream.form import Series
-from glaim_stream.health import Series as HealthSeries
-from glaim_stream.health import doubtful_cells
+from glaim_stream.form import FormSeries
+from glaim_stream.health import GridSeries, doubtful_cells
 
 # A series without stray times may still be long: gridding takes up to 100 bytes a reading, so 1 GB here.
 MOST_CELLS = 10_000_000
@@ -70,7 +69,7 @@ class Collector:
         self.from_table = False
         self.left_out: Counter[str] = Counter()
         self.readings = 0
-        self.groups: list[HealthSeries] = []
+        self.groups: list[GridSeries] = []
 
     def add(self, records: Sequence[InputRecord], *, now_ms: int) -> None:
         """Decode records of the input topic, in the order of their arrival.
@@ -109,7 +108,7 @@ class Collector:
         self._columns.append((cell[mine], time_ms[mine], value[mine], doubtful[mine]))
         self._kept += int(mine.sum())
 
-    def series(self) -> Series:
+    def series(self) -> FormSeries:
         """Grid the readings to the model's steps; cells are filled by the model's bucket rule.
 
         Raises:
@@ -133,7 +132,7 @@ class Collector:
             raise ModelError(f"expected readings of good quality of {self._model.name}, found none")
         return self._gridded(cell, time_ms, value)
 
-    def _gridded(self, cell: Ints, time_ms: Ints, value: NDArray[np.float64]) -> Series:
+    def _gridded(self, cell: Ints, time_ms: Ints, value: NDArray[np.float64]) -> FormSeries:
         sensors, step_ms = len(self._model.sensors), self._model.step_ms
         stamps_known = not self.from_table or not _even(cell, *np.divmod(time_ms, step_ms))
         groups, group = np.unique(cell // sensors, return_inverse=True)
@@ -155,7 +154,7 @@ class Collector:
         if offset is not None:
             put(offset.reshape(flat), place, time_ms % step_ms / step_ms)
         self.groups = [
-            HealthSeries(name, first, step_ms, values[at], observed[at], None if offset is None else offset[at])
+            GridSeries(name, first, step_ms, values[at], observed[at], None if offset is None else offset[at])
             for at, name in enumerate(self._groups.names[code] for code in groups.tolist())
         ]
         observed = observed.copy()
@@ -165,7 +164,7 @@ class Collector:
         stuck = stuck_cells(values, observed)
         self._count("of stuck sensors", stuck.sum())
         observed &= ~stuck
-        return Series(np.where(observed, values, 0.0), observed, first * step_ms, step_ms)
+        return FormSeries(np.where(observed, values, 0.0), observed, first * step_ms, step_ms)
 
     def _count(self, reason: str, number: int | np.integer) -> None:
         if number:

@@ -15,9 +15,8 @@ from pathlib import Path
 from glaim_stream.core.catalogue import Model
 from glaim_stream.core.contract import FORM_FILE
 from glaim_stream.core.errors import ModelError
-from glaim_stream.form import INTERPOLATION, LAST_VALUE, ClosedForm, Report, Series, fit, rows_needed
-from glaim_stream.health import Series as HealthSeries
-from glaim_stream.health import form_with_habits
+from glaim_stream.form import INTERPOLATION, LAST_VALUE, ClosedForm, FormSeries, Report, fit, rows_needed
+from glaim_stream.health import GridSeries, form_with_habits
 from glaim_stream.models import place_form, require_folder_released
 from glaim_stream.operate.learn.silent import silent_sensors
 from glaim_stream.operate.learn.trial import Errors, better, errors_of, held_out
@@ -49,11 +48,11 @@ class Learned:
 
 
 def learn(
-    series: Series,
+    series: FormSeries,
     model: Model,
     folder: Path,
     *,
-    groups: Sequence[HealthSeries] = (),
+    groups: Sequence[GridSeries] = (),
     timezone: str = "UTC",
     force: bool = False,
     untried: bool = False,
@@ -106,7 +105,7 @@ def in_use(folder: Path, model: Model) -> tuple[ClosedForm | None, str]:
 
 
 def _tried(
-    series: Series, model: Model, old: ClosedForm | None, *, timezone: str, force: bool, untried: bool
+    series: FormSeries, model: Model, old: ClosedForm | None, *, timezone: str, force: bool, untried: bool
 ) -> Learned:
     steps = model.window
     held = held_out(series, steps, None if old is None else old.until_ms)

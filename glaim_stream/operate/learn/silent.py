@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import listed
-from glaim_stream.form import ClosedForm, Series
+from glaim_stream.form import ClosedForm, FormSeries
 
 Bools = NDArray[np.bool_]
 
@@ -42,7 +42,7 @@ class Silent:
         return f"the form in use knows sensors that have no reading in {told}"
 
 
-def silent_sensors(new: ClosedForm, old: ClosedForm, series: Series, held: int) -> Silent:
+def silent_sensors(new: ClosedForm, old: ClosedForm, series: FormSeries, held: int) -> Silent:
     """Find the sensors that keep a new form from its place.
 
     Args:
@@ -59,7 +59,7 @@ def silent_sensors(new: ClosedForm, old: ClosedForm, series: Series, held: int) 
     return Silent(_names(new, lost), _names(new, untried))
 
 
-def _silent_since(until_ms: int | None, series: Series, observed: Bools) -> Bools:
+def _silent_since(until_ms: int | None, series: FormSeries, observed: Bools) -> Bools:
     """True for sensors [C] without a reading in the rows from a moment on; False for all if it is unknown."""
     if until_ms is None:
         return np.zeros(len(observed), np.bool_)

@@ -12,8 +12,8 @@ from glaim_stream.form import (
     INTERPOLATION,
     LAST_VALUE,
     ClosedForm,
+    FormSeries,
     Kind,
-    Series,
     are,
     carried_value,
     hidden_cells,
@@ -27,7 +27,7 @@ _SHARE = 0.1  # share of the rows held out: at least a window, at most two, beca
 Errors = dict[str, dict[str, float]]  # mean squared errors by method and case, in squared deviations
 
 
-def held_out(series: Series, steps: int, seen_until_ms: int | None) -> int:
+def held_out(series: FormSeries, steps: int, seen_until_ms: int | None) -> int:
     """Return the number of newest rows for a trial. With fewer than `steps`, also below 0, there can be none.
 
     Args:
@@ -42,7 +42,7 @@ def held_out(series: Series, steps: int, seen_until_ms: int | None) -> int:
     return min(wanted, room)
 
 
-def errors_of(forms: Mapping[str, ClosedForm], series: Series, held: int, steps: int) -> Errors:
+def errors_of(forms: Mapping[str, ClosedForm], series: FormSeries, held: int, steps: int) -> Errors:
     """Return the errors of closed forms, interpolation and last value at hidden cells of the newest rows.
 
     Windows may begin before these rows, but no cell is hidden there. All methods are scored at the same cells. Where a

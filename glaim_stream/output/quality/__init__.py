@@ -1,6 +1,6 @@
 """Live accuracy: errors and coverage of filled values, summed over stretches of event time, as records."""
 
-from glaim_stream.output.quality.cells import Cells, Column, Source, age_of
+from glaim_stream.output.quality.cells import Column, JudgedCells, TruthSource, age_of
 from glaim_stream.output.quality.comparison import METHODS, Comparison
 from glaim_stream.output.quality.kept import KeptKeys
 from glaim_stream.output.quality.partition import PartitionQuality
@@ -9,14 +9,14 @@ from glaim_stream.output.quality.stretches import Stretch
 
 __all__ = [
     "METHODS",
-    "Cells",
     "Column",
     "Comparison",
+    "JudgedCells",
     "KeptKeys",
     "PartitionQuality",
     "Record",
-    "Source",
     "Stretch",
+    "TruthSource",
     "age_of",
     "group_of_key",
 ]

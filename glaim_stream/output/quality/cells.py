@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 
 
-class Source(StrEnum):
+class TruthSource(StrEnum):
     """The origin of the true value."""
 
     HIDDEN = "hidden"  # a reading that was hidden from the methods (windows.probes)
@@ -36,7 +36,7 @@ COLUMNS = [column.name.lower() for column in Column]
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class JudgedCells:
     """n cells of one model, in the order of their steps."""
 
     step: Ints  # [n] step that decides the stretch
@@ -51,16 +51,16 @@ class Cells:
     def __len__(self) -> int:
         return len(self.step)
 
-    def where(self, chosen: NDArray[np.bool_] | slice) -> Cells:
+    def where(self, chosen: NDArray[np.bool_] | slice) -> JudgedCells:
         """Some of the cells."""
-        return Cells(*(getattr(self, each.name)[chosen] for each in fields(self)))
+        return JudgedCells(*(getattr(self, each.name)[chosen] for each in fields(self)))
 
 
-def joined(parts: Sequence[Cells]) -> Cells:
+def joined(parts: Sequence[JudgedCells]) -> JudgedCells:
     """Join cells in their order; `parts` must not be empty."""
     if len(parts) == 1:
         return parts[0]
-    return Cells(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Cells)))
+    return JudgedCells(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(JudgedCells)))
 
 
 def age_of(gap_age: NDArray[np.int32] | Ints) -> Ints:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.output.quality.cells import Cells, Column
+from glaim_stream.output.quality.cells import Column, JudgedCells
 from glaim_stream.windows import Place
 
 Doubles = NDArray[np.float64]
@@ -32,7 +32,7 @@ class Comparison:
     scaled: Doubles  # [n, METHODS] errors as shares of the baseline's; NaN in the column of an absent method
 
     @classmethod
-    def of(cls, cells: Cells, sensors: int) -> Comparison:
+    def of(cls, cells: JudgedCells, sensors: int) -> Comparison:
         """Compare the methods of a stretch's cells.
 
         Args:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from glaim_stream.core.angles import differences
 from glaim_stream.core.vocabulary import FIRST_CORRECTION, PROVISIONAL, Status
 from glaim_stream.form import Kind, are
-from glaim_stream.output.quality.cells import Cells, Column, age_of
+from glaim_stream.output.quality.cells import Column, JudgedCells, age_of
 from glaim_stream.output.quality.stretches import Stretch, Stretches
 from glaim_stream.output.records import Rows
 from glaim_stream.windows import STRETCH, Place
@@ -154,7 +154,7 @@ class LateReadings:
         errors[:, Column.PUBLISHED] = np.abs(differences(known.value[at], truth, known.direction[at]))
         lower, upper = known.lower[at], known.upper[at]
         self._stretches.add(
-            Cells(
+            JudgedCells(
                 known.step[at],
                 known.group[at],
                 known.sensor[at].astype(np.int64),

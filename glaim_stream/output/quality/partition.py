@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.catalogue import Model
 from glaim_stream.form import Kind
-from glaim_stream.output.quality.cells import Cells, Source
+from glaim_stream.output.quality.cells import JudgedCells, TruthSource
 from glaim_stream.output.quality.late import LateReadings
 from glaim_stream.output.quality.records import Head, Record, records_of
 from glaim_stream.output.quality.stretches import Stretch, Stretches
@@ -29,18 +29,18 @@ class ModelQuality:
         self._hidden = Stretches()
         self._late = LateReadings(model.window, model.step_ms, len(model.sensors))
 
-    def add_probes(self, cells: Cells) -> None:
+    def add_probes(self, cells: JudgedCells) -> None:
         """Take the hidden readings of the newest steps."""
         self._hidden.add(cells)
 
-    def take_until(self, reached: int) -> list[tuple[Source, Stretch]]:
+    def take_until(self, reached: int) -> list[tuple[TruthSource, Stretch]]:
         """Return the stretches that are over, and forget them.
 
         Args:
             reached: newest step whose probes, and the rows before it, have been given.
         """
-        over = [(Source.HIDDEN, each) for each in self._hidden.take_until(reached)]
-        return over + [(Source.LATE, each) for each in self._late.take_until(reached)]
+        over = [(TruthSource.HIDDEN, each) for each in self._hidden.take_until(reached)]
+        return over + [(TruthSource.LATE, each) for each in self._late.take_until(reached)]
 
     def add_rows(self, rows: Rows, kinds: Sequence[Kind] | None = None) -> None:
         """Take published rows, in the order in which they are published.
@@ -68,9 +68,9 @@ class PartitionQuality:
         """
         self.models = [ModelQuality(model) for model in models]
         self._heads = [Head(model.name, model.sensor_ids, model.step_ms, group_names) for model in models]
-        self._over: list[tuple[int, Source, Stretch]] = []
+        self._over: list[tuple[int, TruthSource, Stretch]] = []
 
-    def note_over(self, model_index: int, over: Sequence[tuple[Source, Stretch]]) -> None:
+    def note_over(self, model_index: int, over: Sequence[tuple[TruthSource, Stretch]]) -> None:
         """Keep stretches that are over until `take`."""
         self._over += [(model_index, source, stretch) for source, stretch in over]
 

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.times import text_of_ms
 from glaim_stream.core.vocabulary import GAP_AGE_NAMES
-from glaim_stream.output.quality.cells import COLUMNS, Cells, Column, Source
+from glaim_stream.output.quality.cells import COLUMNS, Column, JudgedCells, TruthSource
 from glaim_stream.output.quality.comparison import Comparison
 from glaim_stream.output.quality.stretches import Stretch
 from glaim_stream.windows import STRETCH, Place
 
 SLOTS = 30  # stretches whose records are kept: 1,440 steps, a day of steps of a minute
-MOST_KEYS_A_GROUP = SLOTS * len(Source)
+MOST_KEYS_A_GROUP = SLOTS * len(TruthSource)
 _DIGITS = 9
 
 Doubles = NDArray[np.float64]
@@ -60,15 +60,15 @@ def group_of_key(key: bytes | None) -> str | None:
         group, source, slot = json.loads(key or b"")
     except (ValueError, TypeError):
         return None
-    known = isinstance(group, str) and source in list(Source) and isinstance(slot, int)
+    known = isinstance(group, str) and source in list(TruthSource) and isinstance(slot, int)
     return group if known else None
 
 
-def records_of(stretch: Stretch, source: Source, head: Head) -> Iterator[Record]:
+def records_of(stretch: Stretch, source: TruthSource, head: Head) -> Iterator[Record]:
     """Yield the records of a stretch, in the order of the groups' codes."""
     cells, from_ms = stretch.cells, stretch.index * STRETCH * head.step_ms
     to_ms = from_ms + STRETCH * head.step_ms
-    compared = Comparison.of(cells, len(head.sensor_ids)) if source is Source.HIDDEN else None
+    compared = Comparison.of(cells, len(head.sensor_ids)) if source is TruthSource.HIDDEN else None
     times = {"from": text_of_ms(from_ms), "to": text_of_ms(to_ms), "steps": STRETCH}
     encoder = msgspec.json.Encoder()
     of_compared = None if compared is None else cells.group[compared.cell]
@@ -82,7 +82,7 @@ def records_of(stretch: Stretch, source: Source, head: Head) -> Iterator[Record]
         yield Record(key_of(group, source, stretch.index), encoder.encode(document), head.model, to_ms)
 
 
-def _figures(cells: Cells, head: Head) -> dict[int, list[dict[str, Any]]]:
+def _figures(cells: JudgedCells, head: Head) -> dict[int, list[dict[str, Any]]]:
     """By group code: the figures of each sensor, place and class of gap ages with a cell."""
     ages, sensors, places = len(GAP_AGE_NAMES), len(head.sensor_ids), len(Place)
     codes, group = np.unique(cells.group, return_inverse=True)

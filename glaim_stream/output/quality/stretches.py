@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.output.quality.cells import Cells, joined
+from glaim_stream.output.quality.cells import JudgedCells, joined
 from glaim_stream.windows import STRETCH
 
 
@@ -16,16 +16,16 @@ class Stretch:
     """The cells of the steps `[index * STRETCH, (index + 1) * STRETCH)` of one model."""
 
     index: int
-    cells: Cells
+    cells: JudgedCells
 
 
 class Stretches:
     """The stretches that are not over yet."""
 
     def __init__(self) -> None:
-        self._open: dict[int, list[Cells]] = {}
+        self._open: dict[int, list[JudgedCells]] = {}
 
-    def add(self, cells: Cells) -> None:
+    def add(self, cells: JudgedCells) -> None:
         """Add cells, in the order of their steps, to their stretches."""
         if len(cells) == 0:
             return

@@ -11,7 +11,7 @@ from benchmarks.paper.__main__ import main
 from benchmarks.paper.cells import PaperCell
 from benchmarks.paper.datasets import DATASETS
 from benchmarks.paper.simple import command, methods, table
-from training.data import Series, fit_scale
+from training.data import GroupSeries, fit_scale
 
 pytestmark = pytest.mark.slow  # it trains or fits; quicker: test_paper_cells.py, test_paper_page.py, test_blend.py
 
@@ -23,7 +23,9 @@ def training_of(values: np.ndarray, window: int = 24) -> methods.TrainingRows:
     """Training rows [C, R], one an hour."""
     sensors = tuple(f"s{number}" for number in range(len(values)))
     times_ms = np.arange(values.shape[1], dtype=np.int64) * HOUR_MS
-    series = Series(("g",), sensors, ("",) * len(values), times_ms, values[None].astype(np.float32), 3600.0, "x", "")
+    series = GroupSeries(
+        ("g",), sensors, ("",) * len(values), times_ms, values[None].astype(np.float32), 3600.0, "x", ""
+    )
     return methods.TrainingRows(series, series, fit_scale(series), window)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.operate.audit.commits import Commit
+from glaim_stream.operate.audit.commits import GroupCommit
 from glaim_stream.operate.audit.outages import OutageEvent
 from glaim_stream.operate.audit.output_rows import OutputRows
 from tests.operate.audit.test_partition import START_MS, STEP_MS, Case, case, reading
@@ -30,7 +30,7 @@ def damaged(seed: int, *, always_whole: bool = False) -> Case:
     commit = given.commit
     if commit is not None and rng.random() < 0.5:
         offset = int(rng.integers(0, 2 * given.end))
-        commit = Commit(offset, int(rng.integers(0, offset + 1)))
+        commit = GroupCommit(offset, int(rng.integers(0, offset + 1)))
     letters = replace(
         given.letters,
         whole={each: cause for each, cause in given.letters.whole.items() if rng.random() < 0.8},

@@ -9,7 +9,7 @@ import numpy as np
 from glaim_stream.core.readings import Readings
 from glaim_stream.core.rejects import Reject
 from glaim_stream.operate.audit import letters as product
-from glaim_stream.operate.audit.commits import Commit
+from glaim_stream.operate.audit.commits import GroupCommit
 from glaim_stream.operate.audit.judged_steps import JudgedSteps
 from glaim_stream.operate.audit.model_columns import ModelColumns
 from glaim_stream.operate.audit.outages import OutageEvent
@@ -47,7 +47,7 @@ class PartitionTopics:
     rejects: Sequence[Reject]
     letters: Letters
     rows: OutputRows
-    commit: Commit | None
+    commit: GroupCommit | None
     judge_until: int | None = None
     outages: set[OutageEvent] | None = None
     since_ms: int | None = None

@@ -3,7 +3,7 @@
 from aiokafka import TopicPartition
 
 from glaim_stream.kafka import Loss
-from glaim_stream.operate.audit.commits import Commit
+from glaim_stream.operate.audit.commits import GroupCommit
 from glaim_stream.operate.audit.warnings import check_losses, current_losses
 
 TP = TopicPartition("in", 3)
@@ -39,6 +39,6 @@ def test_what_was_lost_before_the_judged_range_is_left_out() -> None:
 
 
 def test_what_lies_between_a_commit_and_the_log_is_lost_now() -> None:
-    assert current_losses(TP, Commit(10, 0), 25) == [lost(10, 25)]
-    assert current_losses(TP, Commit(25, 0), 25) == []
+    assert current_losses(TP, GroupCommit(10, 0), 25) == [lost(10, 25)]
+    assert current_losses(TP, GroupCommit(25, 0), 25) == []
     assert current_losses(TP, None, 25) == []

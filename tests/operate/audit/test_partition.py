@@ -15,7 +15,7 @@ from glaim_stream.core.vocabulary import UPGRADED
 from glaim_stream.decode import Decoder, positions_of
 from glaim_stream.decode.dead_letters import letters_of
 from glaim_stream.imputers import Interpolation, Ladder
-from glaim_stream.operate.audit.commits import Commit
+from glaim_stream.operate.audit.commits import GroupCommit
 from glaim_stream.operate.audit.model_columns import ModelColumns
 from glaim_stream.operate.audit.outages import OutageEvent, read_outages
 from glaim_stream.operate.audit.output_rows import OutputReader, OutputRows
@@ -123,7 +123,7 @@ def case(
             else:
                 letters.single.update({(offset, position): rejects[0].cause for position in positions.tolist()})
     readings, rejects = Decoder(columns.index).decode(records, now_ms=NOW_MS)
-    committed = Commit(len(records), windows.rebuild_from(len(records))) if commit == -1 else None
+    committed = GroupCommit(len(records), windows.rebuild_from(len(records))) if commit == -1 else None
     return Case(
         columns,
         PartitionTopics(0, 0, len(records), True, readings, rejects, letters, output.rows(), committed, None, outages),
@@ -364,12 +364,14 @@ def test_each_dropped_dead_letter_is_reported(good: Case) -> None:
 
 def test_a_commit_beyond_the_input_is_reported(good: Case) -> None:
     end = good.given.end
-    assert broken(good.audit(commit=Commit(end + 5, good.given.commit.rebuild_from))) == {"committed_beyond_input": 5}
+    assert broken(good.audit(commit=GroupCommit(end + 5, good.given.commit.rebuild_from))) == {
+        "committed_beyond_input": 5
+    }
 
 
 def test_a_rebuild_offset_that_is_one_too_high_is_reported(good: Case) -> None:
     commit = good.given.commit
-    audit = good.audit(commit=Commit(commit.offset, commit.rebuild_from + 1))
+    audit = good.audit(commit=GroupCommit(commit.offset, commit.rebuild_from + 1))
     assert broken(audit) == {"rebuild_too_late": 1}
     assert audit.problems["rebuild_too_late"].first[0].offset == commit.rebuild_from
 

@@ -15,7 +15,7 @@ from glaim_stream.imputers import Interpolation, Ladder
 from glaim_stream.kafka import Commit
 from glaim_stream.operate.audit import run
 from glaim_stream.operate.audit.model_columns import ModelColumns
-from glaim_stream.operate.audit.run import Request, audit
+from glaim_stream.operate.audit.run import AuditRequest, audit
 from glaim_stream.pipeline import Pipeline
 from tests.kafka.topics import Kafka
 from tests.operate.audit.test_partition import NOW_MS, START_MS, STEP_MS, Record, catalogue, stream
@@ -80,15 +80,15 @@ def test_an_unknown_group_is_named_with_those_that_read_the_input(kafka: Kafka) 
 
 def test_an_audit_waits_for_the_commit_of_what_was_read(kafka: Kafka) -> None:
     kafka.commits["workers"][TopicPartition("in", 0)] = OffsetAndMetadata(5, "")
-    audit(SETTINGS, Request(wait_s=0.3))
+    audit(SETTINGS, AuditRequest(wait_s=0.3))
     assert kafka.asked > 1
 
 
 def test_a_stretch_without_readings_is_an_error_and_not_clean(kafka: Kafka) -> None:
     middle_ms = START_MS + 30 * STEP_MS
-    since, until = audit(SETTINGS, Request(since_ms=middle_ms)), audit(SETTINGS, Request(until_ms=middle_ms))
+    since, until = audit(SETTINGS, AuditRequest(since_ms=middle_ms)), audit(SETTINGS, AuditRequest(until_ms=middle_ms))
     assert since.counts["keys"] + until.counts["keys"] == audit(SETTINGS).counts["keys"]
-    for request in (Request(since_ms=NOW_MS), Request(until_ms=START_MS - 10**9)):
+    for request in (AuditRequest(since_ms=NOW_MS), AuditRequest(until_ms=START_MS - 10**9)):
         with pytest.raises(SettingsError, match="expected readings whose time lies"):
             audit(SETTINGS, request)
     kafka.topics = {"in": [], "out": []}

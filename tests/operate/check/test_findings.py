@@ -1,6 +1,6 @@
 """Findings as sentences and as JSON."""
 
-from glaim_stream.operate.check.findings import Outcome, failed, ok, warning
+from glaim_stream.operate.check.findings import Grade, failed, ok, warning
 
 
 def test_a_finding_is_one_sentence() -> None:
@@ -10,5 +10,5 @@ def test_a_finding_is_one_sentence() -> None:
 
 def test_each_constructor_sets_its_outcome() -> None:
     found = [ok("x", "y"), warning("x", expected="y", found="z"), failed("x", expected="y", found="z")]
-    assert [each.outcome for each in found] == [Outcome.OK, Outcome.WARNING, Outcome.FAILED]
+    assert [each.outcome for each in found] == [Grade.OK, Grade.WARNING, Grade.FAILED]
     assert found[1].as_json() == {"outcome": "warning", "subject": "x", "found": "z", "expected": "y"}

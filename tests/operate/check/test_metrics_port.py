@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from glaim_stream.core.settings import Settings
-from glaim_stream.operate.check.findings import Outcome
+from glaim_stream.operate.check.findings import Grade
 from glaim_stream.operate.check.run import metrics_findings
 from tests.certificates import signed
 from tests.command_line import call
@@ -19,7 +19,7 @@ def settings_with(certificate: Path, key: Path, authorities: Path | None = None)
 
 def failure(settings: Settings) -> str:
     (finding,) = metrics_findings(settings)
-    assert finding.outcome is Outcome.FAILED
+    assert finding.outcome is Grade.FAILED
     assert str(finding).startswith("TLS of the metrics port: expected a certificate with its key, valid, found ")
     return str(finding)
 
@@ -32,7 +32,7 @@ def test_a_valid_pair_is_shown_with_its_end(tmp_path: Path) -> None:
     pair = signed("worker", AUTHORITY, days=5)
     (finding,) = metrics_findings(settings_with(*pair.write(tmp_path)))
     end = pair.certificate.not_valid_after_utc.strftime("%Y-%m-%d %H:%M UTC")
-    assert (finding.outcome, finding.found) == (Outcome.OK, f"certificate until {end}")
+    assert (finding.outcome, finding.found) == (Grade.OK, f"certificate until {end}")
 
 
 def test_an_absent_an_unreadable_and_a_foreign_key_are_named(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from glaim_stream.core.contract import FORM_FILE, write_contract
 from glaim_stream.core.settings import Settings
-from glaim_stream.operate.check.findings import Outcome
+from glaim_stream.operate.check.findings import Grade
 from glaim_stream.operate.check.models import answer_findings, form_findings
 from tests.imputers.kserve import versions_served
 from tests.support import catalogue, contract
@@ -21,7 +21,7 @@ def test_where_closed_forms_come_first_each_model_without_one_is_a_warning(
     if content is not None:
         (tmp_path / "m" / FORM_FILE).write_bytes(content)
     (finding,) = form_findings(Settings(imputer="gaussian", model_repository=tmp_path), catalogue())
-    assert (finding.outcome, finding.subject) == (Outcome.WARNING, "closed form of m")
+    assert (finding.outcome, finding.subject) == (Grade.WARNING, "closed form of m")
     assert found in finding.found
 
 
@@ -38,9 +38,9 @@ async def test_a_bad_newest_version_is_a_finding_although_the_former_one_answers
     async with versions_served({"1": good, "2": bad}) as (url, _):
         settings = Settings(triton=url, model_repository=tmp_path)
         (finding,) = await answer_findings(settings, {"m": contract(version=2)})
-    assert finding.outcome is Outcome.WARNING
+    assert finding.outcome is Grade.WARNING
     assert "version 2 fails, and version 1 answers in its place" in finding.found
     async with versions_served({"1": good, "2": good}) as (url, _):
         settings = Settings(triton=url, model_repository=tmp_path)
         (finding,) = await answer_findings(settings, {"m": contract(version=2)})
-    assert finding.outcome is Outcome.OK
+    assert finding.outcome is Grade.OK

@@ -10,7 +10,7 @@ from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.times import moment_ms, zone_of
 from glaim_stream.operate.completeness.document import pieces
 from glaim_stream.operate.completeness.file import FileRequest, file_report
-from glaim_stream.operate.completeness.report import Report
+from glaim_stream.operate.completeness.report import CompletenessReport
 
 UTC = zone_of("UTC")
 
@@ -21,7 +21,7 @@ def reported(lines: Sequence[str], *, name: str = "pumps.csv", zone: str = "UTC"
     return as_json(file_report(name, raw, FileRequest(zone_of(zone), **more), **stated))
 
 
-def as_json(report: Report) -> dict[str, Any]:
+def as_json(report: CompletenessReport) -> dict[str, Any]:
     found = json.loads("".join(pieces(report)))
     by_day = [day for sensor in found["sensors"] for day in sensor["days"]]
     for each in [found["total"], *found["days"], *found["sensors"], *by_day]:

@@ -11,7 +11,7 @@ from glaim_stream.core.times import moment_ms, zone_of
 from glaim_stream.operate.completeness.days import Days
 from glaim_stream.operate.completeness.figures import FIGURES, SensorDays
 from glaim_stream.operate.completeness.pages import page
-from glaim_stream.operate.completeness.report import Report, worst_first
+from glaim_stream.operate.completeness.report import CompletenessReport, worst_first
 from tests.chromium import look
 
 DAY_MS = 86_400_000
@@ -22,7 +22,7 @@ ELEMENTS = {
 }  # fmt: skip
 
 
-def made(names: list[str], days: int = 30, *, stream: bool = True) -> Report:
+def made(names: list[str], days: int = 30, *, stream: bool = True) -> CompletenessReport:
     first_ms = moment_ms("2026-03-01T00:00:00Z")
     calendar = Days(zone_of("UTC"), first_ms, first_ms + days * DAY_MS)
     rng = np.random.default_rng(1)
@@ -37,7 +37,7 @@ def made(names: list[str], days: int = 30, *, stream: bool = True) -> Report:
         figures["late"], figures["delays"], figures["delay_ms"] = 3, 10, 25_000
         figures["longest_gap"] = np.minimum(1440 - figures["arrived"], 77)
         sensors.append(SensorDays(names[-1 - number], name, 60_000, figures, 77))
-    return Report(
+    return CompletenessReport(
         "imputed-readings", {}, "UTC", calendar, first_ms, first_ms + days * DAY_MS, worst_first(sensors), True, stream,
         notes=["</ul><script>alert(1)</script>"],
     )  # fmt: skip

@@ -12,7 +12,7 @@ from glaim_stream.core.rejects import DeadLetterCause, Reject
 from glaim_stream.decode import ARROW_CONTENT_TYPE, Decoder, GroupIndex
 from glaim_stream.decode.dead_letters import letters_of
 from glaim_stream.operate.dlq.description import describe_letter, value_text
-from glaim_stream.operate.dlq.letters import Filter, Letter, place_of, read_letter, read_receipt, receipt
+from glaim_stream.operate.dlq.letters import Letter, LetterFilter, place_of, read_letter, read_receipt, receipt
 from glaim_stream.operate.dlq.subset import keep_readings
 from tests.support import Record, catalogue
 
@@ -107,22 +107,22 @@ def test_receipts_name_letters_and_are_not_letters() -> None:
 def test_a_filter_matches_the_letters_that_it_describes() -> None:
     letter = letter_of(Record(b"x", 0, b"g1"), Reject(0, DeadLetterCause.MALFORMED, "x"))
     matching = [
-        Filter(),
-        Filter(causes=["malformed", "future"]),
-        Filter(groups=["g1"], since_ms=99, until_ms=100),
-        Filter(places=[(3, 17)]),
+        LetterFilter(),
+        LetterFilter(causes=["malformed", "future"]),
+        LetterFilter(groups=["g1"], since_ms=99, until_ms=100),
+        LetterFilter(places=[(3, 17)]),
     ]
     others = [
-        Filter(causes=["future"]),
-        Filter(groups=["g2"]),
-        Filter(since_ms=100),
-        Filter(until_ms=99),
-        Filter(places=[(3, 18)]),
+        LetterFilter(causes=["future"]),
+        LetterFilter(groups=["g2"]),
+        LetterFilter(since_ms=100),
+        LetterFilter(until_ms=99),
+        LetterFilter(places=[(3, 18)]),
     ]
     assert [each.matches(letter) for each in matching] == [True] * 4
     assert [each.matches(letter) for each in others] == [False] * 5
     with pytest.raises(SettingsError, match=r"expected a cause of .*undecodable.*, found many"):
-        Filter(causes=["many"])
+        LetterFilter(causes=["many"])
 
 
 def test_a_place_is_a_partition_and_an_offset() -> None:

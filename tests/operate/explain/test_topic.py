@@ -12,7 +12,7 @@ from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka import Range
 from glaim_stream.operate.explain import topic
-from glaim_stream.operate.explain.topic import Published, find_published
+from glaim_stream.operate.explain.topic import PublishedRow, find_published
 from tests.support import Record, catalogue, rows_message
 
 ORIGIN = (("glaim-input-partition", b"3"), ("glaim-input-offset", b"17"))
@@ -45,7 +45,7 @@ def _topic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic, "read_range", read_range)
 
 
-async def found(group: str, ts_ms: int, done: list[tuple[int, int]] | None = None) -> Published:
+async def found(group: str, ts_ms: int, done: list[tuple[int, int]] | None = None) -> PublishedRow:
     rules = catalogue()
     told = [] if done is None else done
     return await find_published(

@@ -7,7 +7,7 @@ import pytest
 
 from glaim_stream.core.budget import DEFAULT
 from glaim_stream.core.errors import ModelError
-from glaim_stream.form import Series
+from glaim_stream.form import FormSeries
 from glaim_stream.operate.learn import collect
 from glaim_stream.operate.learn.collect import Collector
 from tests.support import catalogue, json_record
@@ -17,7 +17,9 @@ STEP_MS = 60_000
 START_MS = NOW_MS // STEP_MS * STEP_MS - 100 * STEP_MS
 
 
-def collected(readings: list[dict[str, Any]], *, from_table: bool = False, **entry: Any) -> tuple[Series, Collector]:
+def collected(
+    readings: list[dict[str, Any]], *, from_table: bool = False, **entry: Any
+) -> tuple[FormSeries, Collector]:
     sensors = [{"id": "a", "min": 0, "max": 100}, {"id": "b"}]
     rules = catalogue(**({"sensors": sensors, "window": 8, "step_s": 60, "max_gap": 4, "revise_after": 2} | entry))
     collector = Collector(rules, "m", DEFAULT)

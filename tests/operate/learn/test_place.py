@@ -11,7 +11,7 @@ from glaim_stream.core.contract import FORM_FILE
 from glaim_stream.core.errors import ModelError
 from glaim_stream.core.trust import Trust
 from glaim_stream.feed.plant import STEP_MS, simulate
-from glaim_stream.form import ClosedForm, Kind, Series, fit
+from glaim_stream.form import ClosedForm, FormSeries, Kind, fit
 from glaim_stream.imputers import WatchedForm
 from glaim_stream.models import open_store, release
 from glaim_stream.models.form_manifest import FORM_MANIFEST
@@ -32,16 +32,16 @@ def model(**changes: object) -> Model:
     return found
 
 
-def rows(first: int, last: int, *, values: np.ndarray = VALUES, silent: slice | None = None) -> Series:
+def rows(first: int, last: int, *, values: np.ndarray = VALUES, silent: slice | None = None) -> FormSeries:
     """Rows of the plant; the second sensor has no readings in the rows `silent` of these."""
     part = values[:, :, first:last]
     observed = np.ones(part.shape, np.bool_)
     if silent is not None:
         observed[:, 1, silent] = False
-    return Series(part, observed, START_MS + first * STEP_MS, STEP_MS)
+    return FormSeries(part, observed, START_MS + first * STEP_MS, STEP_MS)
 
 
-def learned(series: Series, folder: Path, *, force: bool = False, dry_run: bool = False) -> Learned:
+def learned(series: FormSeries, folder: Path, *, force: bool = False, dry_run: bool = False) -> Learned:
     return learn(series, model(), folder, force=force, dry_run=dry_run)
 
 

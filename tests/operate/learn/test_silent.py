@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from glaim_stream.form import ClosedForm, Series, fit
+from glaim_stream.form import ClosedForm, FormSeries, fit
 from glaim_stream.operate.learn.silent import silent_sensors
 
 STEP_MS, WINDOW, ROWS, HELD = 60_000, 6, 100, 10
@@ -32,7 +32,7 @@ ALL = fitted(observed((0, ROWS)))
 def silent(seen: np.ndarray, *, old: ClosedForm = ALL, until: int | None = 0) -> tuple[tuple[str, ...], ...]:
     """What is silent in these rows, where the form in use has seen them up to the row `until`."""
     old = dataclasses.replace(old, until_ms=None if until is None else until * STEP_MS)
-    found = silent_sensors(fitted(seen), old, Series(VALUES, seen, 0, STEP_MS), HELD)
+    found = silent_sensors(fitted(seen), old, FormSeries(VALUES, seen, 0, STEP_MS), HELD)
     assert bool(found) == bool(found.lost or found.untried)
     return found.lost, found.untried
 
@@ -85,7 +85,7 @@ def test_a_silence_that_the_form_in_use_was_placed_in_does_not_stop_the_learning
 
 def test_the_message_names_the_sensors_and_the_rows() -> None:
     found = silent_sensors(
-        fitted(observed()), dataclasses.replace(ALL, until_ms=0), Series(VALUES, observed(), 0, STEP_MS), HELD
+        fitted(observed()), dataclasses.replace(ALL, until_ms=0), FormSeries(VALUES, observed(), 0, STEP_MS), HELD
     )
     assert str(found) == "the form in use knows sensors that have no reading in the training rows (b)"
     both = str(dataclasses.replace(found, untried=("c", "d")))

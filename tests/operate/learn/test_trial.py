@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.feed.plant import STEP_MS, simulate
-from glaim_stream.form import ClosedForm, Kind, Series, fit
+from glaim_stream.form import ClosedForm, FormSeries, Kind, fit
 from glaim_stream.operate.learn.trial import better, errors_of, held_out
 
 WINDOW, ROWS, HELD = 12, 200, 15
@@ -15,8 +15,8 @@ START_MS = int(PLANT.times_ms[0])
 VALUES = PLANT.values[:, :2, :ROWS].astype(np.float64)
 
 
-def series(values: np.ndarray = VALUES, observed: np.ndarray | None = None) -> Series:
-    return Series(values, np.ones(values.shape, np.bool_) if observed is None else observed, START_MS, STEP_MS)
+def series(values: np.ndarray = VALUES, observed: np.ndarray | None = None) -> FormSeries:
+    return FormSeries(values, np.ones(values.shape, np.bool_) if observed is None else observed, START_MS, STEP_MS)
 
 
 @pytest.fixture(scope="module")

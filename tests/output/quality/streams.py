@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from glaim_stream.imputers import BlendedRung, Imputed, Imputer, Windows
+from glaim_stream.imputers import BlendedRung, Imputed, WindowImputer, Windows
 from glaim_stream.output.quality.records import Record
 from glaim_stream.output.records import Rows
 from glaim_stream.pipeline import Pipeline
@@ -22,7 +22,9 @@ Document = dict[str, Any]
 WIDE = {name: rows if name == "gap_ages" else [[8 * each[0]] for each in rows] for name, rows in QUANTILES.items()}
 
 
-def pipeline_of(imputer: Imputer, form: Form | None = None, *, quality: bool = True, share: float = 0.5) -> Pipeline:
+def pipeline_of(
+    imputer: WindowImputer, form: Form | None = None, *, quality: bool = True, share: float = 0.5
+) -> Pipeline:
     contracts = {"m": contract(4, window=12, residual_quantiles=WIDE)}
     expert = None if form is None else BlendedRung(form)
     return Pipeline(

@@ -11,7 +11,7 @@ from tests.data_sets import DATA_SETS
 from training.config import RunConfig, read
 from training.data.batches import draw
 from training.data.masks import FittedMasks, MaskSpec
-from training.data.series import DataSpec, Floats, Scale, Series, fit_scale, split
+from training.data.series import DataSpec, Floats, GroupSeries, Scale, fit_scale, split
 from training.data.tables import load
 from training.data.windows import WindowBatch, WindowSet, fixed_batches, hide
 from training.errors import DataError
@@ -24,10 +24,10 @@ SPEC = DataSpec(split=SHARES, sentinels=(-1.0,))
 MASKS = MaskSpec("deployment", rates=(0.1, 0.5))
 
 
-def series_of(values: Floats) -> Series:
+def series_of(values: Floats) -> GroupSeries:
     sensors = tuple(f"s{index}" for index in range(values.shape[1]))
     times = np.arange(values.shape[-1], dtype=np.int64) * 60_000
-    return Series(("g",), sensors, ("",) * len(sensors), times, values, 60.0, "made", "0")
+    return GroupSeries(("g",), sensors, ("",) * len(sensors), times, values, 60.0, "made", "0")
 
 
 def gappy(rows: int = 400, sensors: int = 4, missing: float = 0.2) -> Floats:
@@ -37,7 +37,7 @@ def gappy(rows: int = 400, sensors: int = 4, missing: float = 0.2) -> Floats:
     return values
 
 
-def training_input(series: Series, masks: MaskSpec = MASKS) -> tuple[Scale, list[WindowBatch]]:
+def training_input(series: GroupSeries, masks: MaskSpec = MASKS) -> tuple[Scale, list[WindowBatch]]:
     """The complete input of a training: the statistics and the batches of one epoch."""
     train = split(series, SPEC, WINDOW).train
     scale = fit_scale(train)
@@ -171,7 +171,7 @@ REAL = {
 }
 
 
-def real(name: str) -> tuple[RunConfig, Series]:
+def real(name: str) -> tuple[RunConfig, GroupSeries]:
     folder = "benchmarks/paper" if name == "weather" else "training"
     config = read(ROOT / folder / "configs" / f"{name}.toml")
     path = DATA_SETS / config.data.file

@@ -10,7 +10,7 @@ import pytest
 from glaim_stream.form import ClosedForm
 from tests.training.fit.samples import ROWS, WINDOW, series
 from training import closed_form
-from training.data import Series
+from training.data import GroupSeries
 from training.fit import folds
 
 FOLDS = 4
@@ -83,7 +83,7 @@ def test_forms_of_other_rows_are_not_taken_for_these(made: tuple[folds.FoldForms
     assert len(said) == FOLDS + 1
 
 
-def stationary(rows: int, seed: int) -> Series:
+def stationary(rows: int, seed: int) -> GroupSeries:
     """Four groups of three coupled sensors without drift."""
     rng = np.random.default_rng(seed)
     drive = np.zeros((4, rows))
@@ -96,7 +96,7 @@ def stationary(rows: int, seed: int) -> Series:
     return dataclasses.replace(made, groups=("a", "b", "c", "d"), times_ms=times, values=values.astype(np.float32))
 
 
-def error(series: Series, form_of: Callable[[int], ClosedForm], starts: np.ndarray) -> float:
+def error(series: GroupSeries, form_of: Callable[[int], ClosedForm], starts: np.ndarray) -> float:
     """Return the mean squared error at 30 % of the cells of windows with these starts, of all groups."""
     squared = []
     for start in starts:

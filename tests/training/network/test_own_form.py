@@ -8,7 +8,7 @@ import torch
 
 from glaim_stream.form import MOST_CELLS
 from training import closed_form
-from training.data import Scale, Series, fit_scale
+from training.data import GroupSeries, Scale, fit_scale
 from training.fit import fold_windows
 from training.network.build import build_network
 from training.network.own_form import OwnForm
@@ -21,13 +21,13 @@ SIZES = GLAIMConfig(
 )  # fmt: skip
 
 
-def series() -> Series:
+def series() -> GroupSeries:
     rng = np.random.default_rng(4)
     drive = np.cumsum(rng.standard_normal(ROWS)) * 0.3
     values = np.stack([drive + 50, 3 * drive - 7 + rng.standard_normal(ROWS) * 0.2, rng.standard_normal(ROWS)])
     times = np.arange(ROWS, dtype=np.int64) * 60_000
     names = tuple("abc")
-    return Series(("g",), names, ("",) * SENSORS, times, values[None].astype(np.float32), 60.0, "made", "0" * 64)
+    return GroupSeries(("g",), names, ("",) * SENSORS, times, values[None].astype(np.float32), 60.0, "made", "0" * 64)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 
 from glaim_stream.core.contract import ResidualQuantiles
 from glaim_stream.form import interpolation
-from training.data import Bools, Floats, Scale, Series, WindowSet
+from training.data import Bools, Floats, GroupSeries, Scale, WindowSet
 from training.evaluate import Fill, with_fallback
 from training.report.examples import FEWEST, RANKS, examples
 from training.report.gaps import WHO, Errors, find_gaps, probe, summary
@@ -125,7 +125,7 @@ def test_the_verdict_mentions_when_the_squared_error_disagrees() -> None:
 def test_examples_have_the_stated_ranks_and_sensor_units() -> None:
     values = walk(rows=200)
     scale = Scale(np.array([100.0, 0.0]), np.array([2.0, 1.0]), np.zeros(2), np.ones(2))
-    part = Series(("g",), ("a", "b"), ("bar", ""), np.arange(200) * 60_000, values, 60.0, "x.csv", "0")
+    part = GroupSeries(("g",), ("a", "b"), ("bar", ""), np.arange(200) * 60_000, values, 60.0, "x.csv", "0")
     windows = WindowSet(values, T)
     found = examples(windows, zeros, with_fallback(interpolation), part, scale, quantiles(-1, 1), most=50, seed=0)
     errors = [each["mae"] for each in found["blocks"]]
