@@ -1,8 +1,8 @@
 """How often the intervals of filled values hold the truth, on streams that drift: `python -m benchmarks.coverage`.
 
 Readings of six drifting plants, and with GLAIM_DATA of stations in Beijing, are withheld and go through the worker's
-pipeline with the model in this process, twice: with the intervals of the contract and the closed form ("fixed"), and
-with those adapted to recent errors. Both estimates of each withheld cell count, the first and the final one.
+pipeline with the model in this process, twice: with the half-widths of contract and closed form as they are ("fixed"),
+and with these times the factors of recent errors. Both estimates of each withheld cell count, the first and the final.
 
 A stretch is `STRETCH` consecutive steps, from any step on; its coverage is the share of all its withheld cells, of all
 groups and sensors, whose interval holds the truth. Steps count from the WARM_UP-th on.
@@ -20,7 +20,9 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,21 +118,26 @@ def arrivals(stream: DriftingStream) -> NDArray[np.int64]:
     return np.where(shown & (after[:, :, :-1] < steps), after[:, :, :-1], -1)
 
 
+def _factors_of_one(_: object, weights: Floats, sensor: Ints, level: Ints) -> Floats:
+    return np.ones(len(sensor))
+
+
 async def filled(stream: DriftingStream, imputer: WindowImputer, *, adaptive: bool) -> Covered:
     """Stream the readings through a pipeline and collect the withheld cells."""
     catalogue: Catalogue = read_catalogue(stream.catalogue)
     model = catalogue.models[0]
     contracts = {model.name: read_contract(_REPOSITORY / model.name)}
     form = BlendedRung(ClosedFormImputer(_REPOSITORY, catalogue.models))
-    pipeline = Pipeline(
-        catalogue, contracts, imputer, form_expert=form, score_share=0.05, adaptive_intervals=adaptive
-    )  # fmt: skip
+    pipeline = Pipeline(catalogue, contracts, imputer, form_expert=form, score_share=0.05)
     windows, scores = pipeline.windows(), pipeline.scores()
     places = {name: row for row, name in enumerate(stream.groups)}
     parts: list[Covered] = []
     for batch in records(stream, model):
         applied = pipeline.apply(windows, batch, now_ms=batch[-1].timestamp)
-        for _, rows in pipeline.settle(scores, await pipeline.query(applied.closed, applied.probes)):
+        answers = await pipeline.query(applied.closed, applied.probes)
+        with nullcontext() if adaptive else patch.object(type(scores.models[0].reach), "latest", _factors_of_one):
+            settled = pipeline.settle(scores, answers)
+        for _, rows in settled:
             group = np.array([places[pipeline.index.names[code]] for code in rows.group.tolist()], np.int64)
             step = (rows.ts_ms - stream.start_ms) // model.step_ms
             keep = ~rows.observed & stream.hidden[group, rows.sensor, step] & np.isfinite(rows.value)

@@ -27,7 +27,7 @@ from glaim_stream.kafka import Commit, OffsetLedger
 from glaim_stream.output import Output
 from glaim_stream.pipeline import Pipeline
 from glaim_stream.windows import Applied, PartitionWindows
-from glaim_stream.worker import PartitionWorker, Work
+from glaim_stream.worker import Batch, PartitionWorker
 
 STEP_MS, START_MS = 60_000, 1_700_000_040_000
 STEPS_BEFORE = 100
@@ -151,7 +151,7 @@ async def run(groups: int, sensors: int, silent: int, delay_s: float, *, exactly
             pipeline.longest_s = pipeline.applied_s = 0.0
             watch = asyncio.create_task(longest_stall(stalls_s))
             start_s = time.perf_counter()
-        await worker.submit(Work([sent], ledger.deliver(number, number + 1), done.set))
+        await worker.submit(Batch([sent], ledger.deliver(number, number + 1), done=done.set))
         await done.wait()
     watch.cancel()
     await worker.stop()

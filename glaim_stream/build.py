@@ -116,8 +116,6 @@ def create_pipeline(
         score_share=settings.probed_share,
         upgrades=upgrades and settings.needs_model,
         clock_kept=settings.delivery == "exactly_once",
-        plausibility=True,
-        adaptive_intervals=settings.adaptive_intervals,
         quality=quality and settings.quality,
         habits=HabitsSource(closed_forms).of if settings.judges_health and closed_forms is not None else None,
         shadow=compared.impute_by_other if shadow and settings.compares_versions and compared is not None else None,

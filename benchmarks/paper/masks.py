@@ -55,7 +55,7 @@ def window_mask(
 
 
 @lru_cache(maxsize=8)
-def hidden_cells(
+def window_masks(
     dataset: str,
     pattern: str,
     rate: float,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from benchmarks.paper.cells import PaperCell
 from benchmarks.paper.datasets import DATASETS, WINDOW, read, without_sentinels
-from benchmarks.paper.masks import hidden_cells
+from benchmarks.paper.masks import window_masks
 from glaim_stream.form import interpolation, last_value
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, changes
@@ -90,7 +90,7 @@ class HiddenCells:
         size: B at most; fewer of many sensors.
         """
         windows, test = windows_of(self.dataset, self.window), parts(self.dataset, self.window).test
-        masks = hidden_cells(
+        masks = window_masks(
             self.dataset, self.pattern, self.rate, self.window, len(windows), self.sensors, self.segments, self.draw
         )
         chosen = np.arange(0, len(windows), self.every)

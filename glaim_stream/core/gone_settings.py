@@ -11,6 +11,7 @@ from typing import NamedTuple
 _CHART = {
     "kafka_extra": "kafka.extra",
     "record_mb": "worker.limits.recordMegabytes",
+    "score_share": "worker.scoreShare",
     "topic_names": "kafka.topicNames",
     "manifest_key": "models.trust.key",
     "page_token_file": "page.existingSecret",
@@ -40,6 +41,7 @@ _GONE = {
     "fallback_local": _Gone("worker.fallbackLocal", "while Triton is down, the closed form and interpolation fill"),
     "plausibility": _Gone("worker.plausibility", "switch it off for a sensor in the catalogue"),
     "model_gain": _Gone("worker.modelGain", "the model is called at every step"),
+    "adaptive_intervals": _Gone("worker.adaptiveIntervals", "on wherever {score_share} is not 0"),
     "score_least": _Gone("worker.scoreLeast", "at least 4 windows are probed at a step"),
     "shadow_scores": _Gone("worker.shadowScores", "versions are compared wherever Triton serves two"),
     "poll_records": _Gone("kafka.pollRecords", "set max_poll_records of {kafka_extra}, 20000 by default"),

@@ -164,17 +164,12 @@ class Settings(BaseSettings):
         ge=0,
         le=1,
         description="share of the groups observed at a step whose known values are also hidden and imputed, at most 32 "
-        "windows per model; model, closed form and baseline are blended according to these errors. A larger share "
-        "means more calls to the model but follows a drift sooner; 0 disables the blend, live accuracy and adaptive "
-        "intervals. Default: 0.05 with triton and local, and 0 with gaussian, which would take up to three times as "
-        "long",
-    )
-    adaptive_intervals: bool = Field(
-        default=True,
-        description="widen and narrow the intervals of filled values by the errors of the last 95 steps, so that they "
-        "hold the truth in 90 % of the cases also after a drift, and give interpolated values one. Without it they are "
-        "those of the contract and the closed form. It needs score_share and has "
-        "up to 8 more windows imputed per step and model, whose gaps are copied from recent holes",
+        "windows per model, and up to 8 more whose gaps are copied from recent holes; model, closed form and baseline "
+        "are blended according to these errors, and intervals widen and narrow by them, so that they hold the truth in "
+        "90 % of the cases also after a drift. A larger share means more calls to the model but follows a drift "
+        "sooner; 0 disables the blend, live accuracy and these intervals: they are then those of the contract and the "
+        "closed form, and interpolated values have none. Default: 0.05 with triton and local, and 0 with gaussian, "
+        "which would take up to three times as long",
     )
 
     record_mb: int = Field(

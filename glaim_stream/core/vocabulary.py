@@ -24,6 +24,7 @@ FINAL = 1  # made `revise_after` steps later, with observations on both sides of
 UPGRADED = 2  # a final row of a fallback, made again by the model
 FIRST_CORRECTION = 3  # a late reading changed the cell; each further one adds 1
 
+MAX_NAME_CHARS = 249  # Kafka's limit for its own names; a pattern must not admit a name that fills a message
 GAP_AGES = (1, 4, 16, 48)  # steps; upper end of each class by which filled rows and their errors are counted
 GAP_AGE_NAMES = ("1", "2-4", "5-16", "17-48", "over 48")
 

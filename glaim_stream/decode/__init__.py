@@ -12,14 +12,13 @@ from glaim_stream.decode.dead_letters import (
 )
 from glaim_stream.decode.decoder import Decoded, Decoder
 from glaim_stream.decode.format import Format, StatedReading, record_format
-from glaim_stream.decode.groups import MAX_NAME_CHARS, UNKNOWN_GROUP, UNKNOWN_SENSOR, GroupIndex
+from glaim_stream.decode.groups import UNKNOWN_GROUP, UNKNOWN_SENSOR, GroupIndex
 from glaim_stream.decode.positions import shown
 from glaim_stream.decode.unreadable import UnreadableRecord
 
 __all__ = [
     "ARROW_CONTENT_TYPE",
     "HEADER_PREFIX",
-    "MAX_NAME_CHARS",
     "RECEIPT_HEADER",
     "REQUEUED_HEADER",
     "UNKNOWN_GROUP",

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.catalogue import Catalogue
+from glaim_stream.core.vocabulary import MAX_NAME_CHARS
 
 UNKNOWN_GROUP = -1
 NO_GROUP = -2  # the record names none
 UNKNOWN_SENSOR = -1
-MAX_NAME_CHARS = 249  # Kafka's limit for its own names; a pattern must not admit a name that fills a message
 
 Codes = NDArray[np.int64]
 Int32s = NDArray[np.int32]

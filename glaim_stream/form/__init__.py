@@ -5,11 +5,11 @@ from glaim_stream.form.baselines import distances, interpolation, interpolation_
 from glaim_stream.form.explain import CARRIED, EXPECTED, LEVEL, LINE, RELATION, explain
 from glaim_stream.form.fit import Fitted, fit, refused_if_unsolvable, rows_needed
 from glaim_stream.form.form import LARGEST, ClosedForm
-from glaim_stream.form.hiding import CASES, hidden_cells
-from glaim_stream.form.kind_bands import by_kind
+from glaim_stream.form.hiding import CASES, stream_gaps
 from glaim_stream.form.kinds import (
     Kind,
     are,
+    by_kind,
     carried_value,
     differences,
     kind_of,
@@ -53,7 +53,6 @@ __all__ = [
     "distances",
     "explain",
     "fit",
-    "hidden_cells",
     "interpolation",
     "interpolation_at",
     "kind_of",
@@ -67,6 +66,7 @@ __all__ = [
     "resets",
     "rows_needed",
     "simple_value",
+    "stream_gaps",
     "with_directions",
     "with_free_levels",
     "with_ridge",

@@ -3,7 +3,7 @@
 A sensor that was observed at a step tells something about the others. At a dark step only the past is known, and
 perhaps later readings. The conditional mean expects a return towards the window's level there. A series that is close
 to a random walk does not return, and the last value, or the line between two readings, is the better answer for it.
-Validation windows decide (`dark_choice`), by the number of steps to the nearest step with a reading, before the newest
+Validation windows decide (`choices`), by the number of steps to the nearest step with a reading, before the newest
 reading and after it.
 """
 

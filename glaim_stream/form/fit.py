@@ -24,12 +24,11 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.errors import ModelError
 from glaim_stream.form.candidates import PLAIN, transforms
-from glaim_stream.form.dark_choice import choose_dark
+from glaim_stream.form.choices import choose_dark, choose_levels, choose_recent
 from glaim_stream.form.form import LARGEST, ClosedForm
 from glaim_stream.form.kinds import Kind, are, continuous, kind_of, with_directions
 from glaim_stream.form.moments import Moments
 from glaim_stream.form.phase import phase_for
-from glaim_stream.form.recency import choose_recent
 from glaim_stream.form.relation_search import find_relations
 from glaim_stream.form.report import INTERPOLATION, LAST_VALUE, MIX, Check, Report, check
 from glaim_stream.form.search import (
@@ -40,7 +39,6 @@ from glaim_stream.form.search import (
     choose_weights,
 )
 from glaim_stream.form.series import FormSeries, FormWindows
-from glaim_stream.form.silent_parts import choose_levels
 from glaim_stream.form.tiles import span_for
 from glaim_stream.form.unlike_sensors import gain, other_weight
 

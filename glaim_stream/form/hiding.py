@@ -1,4 +1,9 @@
-"""Cells to hide from validation windows: the holes of a stream, drawn from a fixed seed."""
+"""Cells to hide from validation windows: the holes of a stream, drawn from a fixed seed.
+
+A table hides cells like its own gaps (`glaim_stream.tables`). A stream draws its probes by hashes of group and step
+(`glaim_stream.windows`), because it must repeat them after a restart from another step. Training draws the masks of its
+batches from one generator (`training.data`).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,7 @@ _BLOCK_SHARE = 0.3  # largest share of a sensor's cells
 _RANDOM_SHARES = (0.05, 0.4)
 
 
-def hidden_cells(case: str, observed: Bools) -> Bools:
+def stream_gaps(case: str, observed: Bools) -> Bools:
     """Return the observed cells of windows [n, C, T] that a case hides.
 
     newest_one  the newest 1 to 8 steps of one sensor

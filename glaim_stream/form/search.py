@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.form.form import ClosedForm
-from glaim_stream.form.hiding import CASES, hidden_cells
+from glaim_stream.form.hiding import CASES, stream_gaps
 from glaim_stream.form.levels import Levels, levels_of
 from glaim_stream.form.moments import Moments, at_equal_deviations
 from glaim_stream.form.phase import Phase
@@ -181,7 +181,7 @@ class Validation:
     def hidden(self) -> dict[str, Bools]:
         """The hidden cells [n, C, T] of each case."""
         may = self.unseen[:, None, :]
-        return {case: hidden_cells(case, self.windows.observed) & may for case in CASES}
+        return {case: stream_gaps(case, self.windows.observed) & may for case in CASES}
 
     @property
     def counted(self) -> Bools:

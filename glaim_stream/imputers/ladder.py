@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from enum import IntEnum
 from functools import partial
 
 import numpy as np
 
 from glaim_stream.core.errors import ImputerAbsent, ImputerError, ImputerUnavailable
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.imputers.breaker import Breaker, State
 from glaim_stream.imputers.protocol import Imputed, Rung, Windows
 
 log = logging.getLogger(__name__)
@@ -23,6 +23,63 @@ log = logging.getLogger(__name__)
 # Time that a batch waits for its own trial of a rung that was unavailable. A model that is back answers within it; one
 # that is still down would delay the rows of the other models in the batch by a deadline at every trial.
 TRIAL_WAIT_S = 0.5
+
+
+class State(IntEnum):
+    """State of a breaker; the numbers are the values of a metric."""
+
+    CLOSED = 0
+    HALF_OPEN = 1
+    OPEN = 2
+
+
+class Breaker:
+    """The circuit breaker of one imputer for one model."""
+
+    def __init__(self, rest_s: float, on_state: Callable[[State], None] = lambda state: None) -> None:
+        """Create a closed breaker.
+
+        Args:
+            rest_s: time from a failure to the next trial.
+            on_state: called with the new state after every change.
+        """
+        self._rest_s = rest_s
+        self._on_state = on_state
+        self._state = State.CLOSED
+        self._rest_until_s = 0.0
+
+    @property
+    def state(self) -> State:
+        """Closed, half open or open."""
+        return self._state
+
+    def admits(self, now_s: float) -> bool:
+        """Whether a batch may call the imputer now.
+
+        The batch admitted after a rest is the trial; it must call `answered` or `failed`.
+        """
+        if self._state is State.OPEN and now_s >= self._rest_until_s:
+            self._go(State.HALF_OPEN)
+            return True
+        return self._state is State.CLOSED
+
+    def answered(self) -> None:
+        """Record that an admitted batch got a response. Any response, even an error, shows that the model is served.
+
+        A response to a batch from before the breaker opened changes nothing.
+        """
+        if self._state is State.HALF_OPEN:
+            self._go(State.CLOSED)
+
+    def failed(self, now_s: float) -> None:
+        """Record that an admitted batch got no response. If several fail together, the first one starts the rest."""
+        if self._state is not State.OPEN:
+            self._rest_until_s = now_s + self._rest_s
+            self._go(State.OPEN)
+
+    def _go(self, state: State) -> None:
+        self._state = state
+        self._on_state(state)
 
 
 class Ladder:

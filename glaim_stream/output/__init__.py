@@ -1,7 +1,13 @@
 """Closed steps and filled values to the messages that leave: rows, dead letters and outages."""
 
-from glaim_stream.output.announcements import DOCUMENT_TYPE, Announcement, announce
-from glaim_stream.output.health_events import announce_health
+from glaim_stream.output.announcements import DOCUMENT_TYPE, Announcement, announce, announce_health
+from glaim_stream.output.intervals import (
+    HalfWidths,
+    bands,
+    possible_range,
+    publishable,
+    reaching,
+)
 from glaim_stream.output.messages import Message, Origin, Output, Publisher, Sink
 from glaim_stream.output.records import (
     CONTENT_TYPE,
@@ -16,28 +22,18 @@ from glaim_stream.output.records import (
     read_rows,
     without_dictionaries,
 )
-from glaim_stream.output.repair import (
-    BAND,
-    bands,
-    intervals,
-    possible_range,
-    publishable,
-    published,
-    reaching,
-    repair,
-    residuals_at,
-)
+from glaim_stream.output.repair import published, repair
 from glaim_stream.output.row_files import RowFile
 from glaim_stream.output.sensor_tables import SensorTable, SensorTables
 
 __all__ = [
-    "BAND",
     "CONTENT_TYPE",
     "DOCUMENT_TYPE",
     "METHODS",
     "SCHEMA",
     "SCHEMA_VERSION",
     "Announcement",
+    "HalfWidths",
     "Message",
     "Method",
     "Origin",
@@ -53,7 +49,6 @@ __all__ = [
     "bands",
     "encode",
     "halves",
-    "intervals",
     "newest_revisions",
     "possible_range",
     "publishable",
@@ -61,6 +56,5 @@ __all__ = [
     "reaching",
     "read_rows",
     "repair",
-    "residuals_at",
     "without_dictionaries",
 ]

@@ -1,4 +1,4 @@
-"""Makes rows of closed steps and imputed values: rounding, limits, intervals, status. Pure."""
+"""Makes rows of closed steps and imputed values: rounding, limits, status. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from glaim_stream.core.vocabulary import Method, Quality, Status
 from glaim_stream.form import Kind, Limits, are, by_kind
 from glaim_stream.imputers import Imputed
+from glaim_stream.output.intervals import bands, intervals, possible_range, publishable, reaching
 from glaim_stream.output.records import Rows
 from glaim_stream.output.sensor_tables import SensorTable
 from glaim_stream.windows import NO_WINDOW, Closed
 
 Floats = NDArray[np.float64]
-BAND = 1.6448536269514722  # deviations on either side of a normal distribution's mean that hold 90 %
-_MOST_STEPS = 2.0**52  # beyond it, neighbouring floats are at least a resolution apart
 TableOf = Callable[[str], SensorTable]  # gives the table of a model version
 
 
@@ -153,138 +152,6 @@ def published(
         reading = are(kinds, Kind.STATE)[sensor] & ~np.isin(method, (Method.MODEL, Method.BLEND))
         rounded = np.where(reading, limited, rounded)
     return np.clip(rounded, *possible)  # the next multiple of the resolution may lie beyond a limit
-
-
-def publishable(
-    value: NDArray[np.float64], sensor: NDArray[np.int32] | NDArray[np.int64], table: SensorTable
-) -> NDArray[np.float64]:
-    """Round to the sensor's resolution, because a model's last bits depend on the batch, and clip to its limits."""
-    resolution = table.resolution[sensor]
-    grid = np.where(resolution > 0, resolution, 1)
-    with np.errstate(over="ignore"):
-        steps = value / grid
-    rounded = (resolution > 0) & (np.abs(steps) < _MOST_STEPS)
-    value = np.where(rounded, np.rint(np.where(rounded, steps, 0)) * grid, value)
-    return np.clip(value, table.low[sensor], table.high[sensor])
-
-
-def possible_range(
-    window: NDArray[np.int32] | NDArray[np.int64],
-    sensor: NDArray[np.int32] | NDArray[np.int64],
-    table: SensorTable,
-    limits: Limits | None,
-) -> tuple[Floats, Floats]:
-    """The lowest and highest value that a filled cell [n] may have: by its sensor, and by the limits of its window."""
-    low, high = table.low[sensor], table.high[sensor]
-    if limits is None:
-        return low, high
-    return np.maximum(low, limits.lowest[window, sensor]), np.minimum(high, limits.highest[window, sensor])
-
-
-def intervals(
-    value: NDArray[np.float64],
-    sensor: NDArray[np.int32] | NDArray[np.int64],
-    gap_age: NDArray[np.int32] | NDArray[np.int64],
-    newest: NDArray[np.bool_],
-    table: SensorTable,
-) -> tuple[Floats, Floats]:
-    """The interval of each imputed value, from the residuals that the model had at its gap age in validation.
-
-    A blended value in which the model has a part has the model's interval around it: its own errors are known at too
-    few cells to estimate quantiles, and a mixture that follows recent error is no worse than its parts.
-    `glaim_score_intervals_holding_total` counts the intervals that contain the true value.
-
-    Args:
-        value: [n], sensor units.
-        sensor: [n].
-        gap_age: [n], steps.
-        newest: [n], True at the window's newest step.
-        table: the model's sensors.
-
-    Returns:
-        Lower and upper, float64 [n]; NaN without measured residuals.
-    """
-    lower, upper = residuals_at(sensor, gap_age, newest, table)
-    low, high, resolution = table.low[sensor], table.high[sensor], table.resolution[sensor]
-    # The residuals of a biased model may exclude its own value, and those of a frozen sensor are 0.
-    lower, upper = value + np.minimum(lower, -resolution), value + np.maximum(upper, resolution)
-    return np.clip(lower, low, high), np.clip(upper, low, high)
-
-
-def residuals_at(
-    sensor: NDArray[np.int32] | NDArray[np.int64],
-    gap_age: NDArray[np.int32] | NDArray[np.int64],
-    newest: NDArray[np.bool_],
-    table: SensorTable,
-) -> tuple[Floats, Floats]:
-    """Residuals, true minus imputed, between which 90 % lay in validation; see `intervals` for arguments and result."""
-    lower, upper = np.full((2, len(sensor)), np.nan)
-    if table.gap_ages is None:
-        return lower, upper
-    # The first measured age at or above the row's: an interval may be too wide, but not that of a younger gap.
-    age = np.minimum(np.searchsorted(table.gap_ages, gap_age), len(table.gap_ages) - 1)
-    for edge in (True, False):
-        rows = np.flatnonzero(newest == edge)
-        if len(rows):
-            lower[rows], upper[rows] = (each[sensor[rows], age[rows]] for each in table.residuals[edge])
-    return lower, upper
-
-
-def reaching(
-    value: NDArray[np.float64],
-    half_widths: Floats,
-    sensor: NDArray[np.int32] | NDArray[np.int64],
-    table: SensorTable,
-) -> tuple[Floats, Floats]:
-    """The intervals that reach half-widths [n, 2] below and above values [n], rounded and limited as the values are.
-
-    No interval is narrower than the sensor's resolution: a frozen sensor has errors that it cannot show.
-    """
-    return _around(value, half_widths[:, 0], half_widths[:, 1], sensor, table)
-
-
-def _around(
-    value: NDArray[np.float64],
-    below: NDArray[np.float64],
-    above: NDArray[np.float64],
-    sensor: NDArray[np.int32] | NDArray[np.int64],
-    table: SensorTable,
-) -> tuple[Floats, Floats]:
-    low, high, resolution = table.low[sensor], table.high[sensor], table.resolution[sensor]
-    below, above = (np.clip(each, resolution, np.finfo(np.float64).max / 4) for each in (below, above))
-    lower = np.minimum(publishable(value - below, sensor, table), value)
-    upper = np.maximum(publishable(value + above, sensor, table), value)
-    # From a limit that is no multiple of the resolution, the next multiple is less than one resolution away.
-    at_high, at_low = (value == high) & np.isfinite(lower), (value == low) & np.isfinite(upper)
-    lower[at_high] = np.minimum(lower, np.maximum(value - resolution, low))[at_high]
-    upper[at_low] = np.maximum(upper, np.minimum(value + resolution, high))[at_low]
-    return lower, upper
-
-
-def bands(
-    value: NDArray[np.float64],
-    deviation: NDArray[np.float64],
-    sensor: NDArray[np.int32] | NDArray[np.int64],
-    table: SensorTable,
-) -> tuple[Floats, Floats]:
-    """The 90 % interval of each value of the closed form, rounded and limited as the value is.
-
-    A blend of the closed form and the baseline has the form's band, moved to the blended value: never narrower than
-    the form's. That is wide enough where the form's band is. An absolute error of a mixture is at most the mean of its
-    parts' errors by their weights, and the baseline has a weight only while recent errors show the mixture to be no
-    worse than the form alone. The deviation knows nothing of that, so the band is not made narrower either.
-
-    Args:
-        value: [n], sensor units, of the closed form or of a blend with it.
-        deviation: [n], the closed form's standard deviation, sensor units; NaN where it is not known.
-        sensor: [n].
-        table: the model's sensors.
-
-    Returns:
-        Lower and upper, float64 [n]; NaN where the deviation is not known.
-    """
-    half = BAND * deviation
-    return _around(value, half, half, sensor, table)
 
 
 def _codes(versions: Sequence[str], names: list[str]) -> NDArray[np.int32]:

@@ -24,7 +24,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.pages import STYLE
-from glaim_stream.decode import MAX_NAME_CHARS
+from glaim_stream.core.vocabulary import MAX_NAME_CHARS
 from glaim_stream.page.access import Access
 from glaim_stream.page.board import Board
 

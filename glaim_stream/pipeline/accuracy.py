@@ -10,12 +10,17 @@ from numpy.typing import NDArray
 
 from glaim_stream.blend import Expert, Predictions
 from glaim_stream.core import metrics
-from glaim_stream.core.vocabulary import GAP_AGE_NAMES
+from glaim_stream.core.vocabulary import GAP_AGE_NAMES, GAP_AGES, Method, Status
 from glaim_stream.form import Kind, Limits, by_kind
-from glaim_stream.output import SensorTable, bands, intervals, possible_range, reaching
+from glaim_stream.output import Rows, SensorTable, possible_range, reaching
 from glaim_stream.output.quality import METHODS, Column, Comparison, JudgedCells, Stretch, TruthSource, age_of
+from glaim_stream.pipeline.predictions import HolePredictions
 from glaim_stream.windows import Place, Probes
 
+WITHHELD = {
+    "gap": (Status.BAD_NO_COMMUNICATION, Status.BAD_NO_DATA, Status.BAD_SENSOR_FAILURE),
+    "interval": (Status.BAD_AGGREGATE_INVALID_INPUTS,),
+}
 Doubles = NDArray[np.float64]
 
 
@@ -35,31 +40,22 @@ def published_probes(
     probes: Probes,
     answers: Predictions,
     blended: Doubles,
-    deviation: Doubles | None = None,
-    half_widths: Doubles | None = None,
+    half_widths: Doubles,
     limits: Limits | None = None,
     kinds: Sequence[Kind] | None = None,
 ) -> PublishedProbes:
     """Draw the intervals that would have been published for probe cells [q].
 
     Args:
-        table: the sensors, with the intervals of the version that answered.
+        table: the sensors.
         probes: known values that were hidden.
         answers: answers of the experts.
         blended: [q] the values that would have been published.
-        deviation: [q] the closed form's, where its band would have been published, NaN elsewhere; None: nowhere.
-        half_widths: [q, 2] half-widths of the intervals that would have been published. The contract or the deviation
-            gives those that are NaN, or all if None.
+        half_widths: [q, 2] half-widths of the intervals that would have been published, NaN where none would.
         limits: limits of the probes' windows; None: there are none.
         kinds: kinds of the sensors, as the closed form recognised them; None: all are numbers.
     """
-    lower, upper = intervals(blended, answers.sensor, probes.gap_age, probes.lag == 0, table)
-    if deviation is not None:
-        at = np.flatnonzero(np.isfinite(deviation))
-        lower[at], upper[at] = bands(blended[at], deviation[at], answers.sensor[at], table)
-    if half_widths is not None:
-        at = np.flatnonzero(np.isfinite(half_widths).all(axis=1))
-        lower[at], upper[at] = reaching(blended[at], half_widths[at], answers.sensor[at], table)
+    lower, upper = reaching(blended, half_widths, answers.sensor, table)
     if kinds is not None:
         possible = possible_range(probes.window, answers.sensor, table, limits)
         lower, upper = by_kind(lower, upper, blended, kinds, answers.sensor, *possible)
@@ -110,7 +106,7 @@ def count_accuracy(model: str, sensor_ids: Sequence[str], given: PublishedProbes
             metrics.score_intervals_holding.labels(model, position).inc(int(holding.sum()))
 
 
-def hidden_cells(given: PublishedProbes) -> JudgedCells:
+def scored_cells(given: PublishedProbes) -> JudgedCells:
     """The probes as cells of the quality records, without those that have no published value."""
     probes, answers = given.probes, given.answers
     errors = np.full((len(answers), len(Column)), np.nan)
@@ -162,3 +158,46 @@ def count_stretch(model: str, sensors: int, source: TruthSource, stretch: Stretc
             if count:
                 metrics.quality_compared.labels(model, method, name).inc(count)
                 metrics.quality_scaled_error.labels(model, method, name).inc(error)
+
+
+def count_rows(rows: Rows) -> None:
+    """Add rows to the counters."""
+    by_method = np.bincount(rows.method, minlength=len(Method)).tolist()
+    for method in Method:
+        metrics.rows.labels(method.name.lower()).inc(by_method[method])
+    metrics.revisions.inc(int((rows.revision > 0).sum()))
+    metrics.doubted_rows.inc(int((rows.status == Status.UNCERTAIN_SENSOR_NOT_ACCURATE).sum()))
+    filled = rows.gap_age[~rows.observed & np.isfinite(rows.value)]
+    if len(filled):
+        counts = np.bincount(np.searchsorted(GAP_AGES, filled), minlength=len(GAP_AGE_NAMES)).tolist()
+        for name, count in zip(GAP_AGE_NAMES, counts, strict=True):
+            metrics.filled_rows.labels(name).inc(count)
+    null = rows.status[rows.method == Method.NONE]
+    if len(null):
+        for cause, statuses in WITHHELD.items():
+            metrics.withheld_rows.labels(cause).inc(int(np.isin(null, statuses).sum()))
+
+
+def count_weights(
+    model: str,
+    experts: Sequence[str],
+    holes: HolePredictions,
+    weights: NDArray[np.float64],
+    published: NDArray[np.bool_],
+) -> None:
+    """Add the experts' weights in filled values to the counters.
+
+    Args:
+        model: name of the model.
+        experts: names of its experts.
+        holes: the filled cells.
+        weights: weights of the experts in each cell, [holes, experts].
+        published: whether each row of the closed steps is published with a value, [rows].
+    """
+    chosen = published[holes.row]
+    place = holes.cells.place[chosen]
+    for expert, of_expert in zip(experts, weights[chosen].T, strict=False):  # a model without a form has two
+        sums = np.bincount(place, of_expert, minlength=len(Place)).tolist()
+        for position, total in zip(Place, sums, strict=True):
+            if total:
+                metrics.expert_weight.labels(model, expert, position.name.lower()).inc(total)

@@ -1,13 +1,18 @@
 """Decode, window, impute, repair: the path of a reading between the two topics, without Kafka.
 
 The worker feeds it records as they arrive and a replay feeds it records of a file; both get the same rows.
+
+A group code that is given to another group while something still holds it would publish rows under the wrong name.
+Whatever outlives one call and holds codes is therefore registered (`HeldCodes`), and counts for as long as it exists.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +29,9 @@ from glaim_stream.health import LiveHabits
 from glaim_stream.imputers import BlendedRung, WindowImputer
 from glaim_stream.output import Announcement, Message, Rows, SensorTables, announce, announce_health, encode
 from glaim_stream.output.quality import PartitionQuality
-from glaim_stream.pipeline.held_codes import HeldCodes
+from glaim_stream.pipeline.accuracy import count_rows
 from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.querying import Answer, Querying
-from glaim_stream.pipeline.row_counts import count_rows
 from glaim_stream.pipeline.settling import Settling
 from glaim_stream.pipeline.shadow import OtherVersion, Shadow
 from glaim_stream.windows import (
@@ -42,8 +46,41 @@ from glaim_stream.windows import (
     joined_applied,
 )
 
+_FEWEST = 4096  # names that are kept in any case: some 1 MB
 Ints = NDArray[np.int64] | NDArray[np.int32]
 Doubles = NDArray[np.float64]
+
+
+class Holder(Protocol):
+    """Something that holds group codes."""
+
+    def group_codes(self) -> Iterable[NDArray[np.int32]]:
+        """Return the codes."""
+        ...
+
+
+HolderType = TypeVar("HolderType", bound=Holder)
+
+
+class HeldCodes:
+    """The holders of group codes, and the moments at which codes are released."""
+
+    def __init__(self, index: GroupIndex) -> None:
+        self._index = index
+        self._holders: WeakSet[Holder] = WeakSet()
+        self._release_at = _FEWEST
+
+    def hold(self, holder: HolderType) -> HolderType:
+        """Register a holder for as long as it exists, and return it."""
+        self._holders.add(holder)
+        return holder
+
+    def release(self) -> None:
+        """Release the codes that nobody holds, once the names have doubled since the last time."""
+        if len(self._index) <= self._release_at:
+            return
+        self._index.release(codes for holder in self._holders for codes in holder.group_codes())
+        self._release_at = max(_FEWEST, 2 * len(self._index))
 
 
 class Pipeline:
@@ -62,8 +99,6 @@ class Pipeline:
         score_least: int | None = None,
         upgrades: bool = False,
         clock_kept: bool = False,
-        plausibility: bool = False,
-        adaptive_intervals: bool = False,
         quality: bool = False,
         habits: Callable[[str], LiveHabits | None] | None = None,
         shadow: OtherVersion | None = None,
@@ -82,14 +117,11 @@ class Pipeline:
             experts: registered experts by model, in the order of their numbers; not used where `score_share` is 0.
             max_message_bytes: largest size of an output message.
             score_share: share of the groups that are probed at each step, so that model and baseline can be blended
-                by their recent errors; 0 switches off both probing and blending.
+                by their recent errors, and intervals follow these errors (glaim_stream.blend.reach), also those of
+                interpolated values; 0 switches off probing, blending and this.
             score_least: probe windows at each step, however few groups there are.
             upgrades: fill finals of a lower rung again when the model is back.
-            clock_kept: whether commits record the closes by the wall clock (glaim_stream.windows.clock_closes).
-            plausibility: mark readings that stand apart from their window as uncertain, and fill nothing from them
-                (glaim_stream.health.plausibility).
-            adaptive_intervals: make the intervals wider or narrower by the recent errors on the probes
-                (glaim_stream.blend.reach), and give interpolated values one; not used where `score_share` is 0.
+            clock_kept: whether commits record the closes by the wall clock (glaim_stream.windows.clock).
             quality: sum up the errors on the probes and on late readings as records (output.quality); not used
                 where `score_share` is 0.
             habits: gives the habits of a model's sensors, by which their health is judged; None: it is not judged.
@@ -113,10 +145,9 @@ class Pipeline:
         self.experts = (experts or {}) if self.scored else {}
         self._max_message_bytes = max_message_bytes
         self._score_share, self._score_least = score_share, score_least or FEWEST_WINDOWS
-        self._upgrades, self._clock_kept, self._plausibility = upgrades, clock_kept, plausibility
+        self._upgrades, self._clock_kept = upgrades, clock_kept
         self.index = GroupIndex(catalogue)
         self._decoder = Decoder(self.index, budget)
-        self._adaptive = adaptive_intervals
         self._quality = quality and self.scored
         self._habits = habits
         self._budget = budget
@@ -132,7 +163,6 @@ class Pipeline:
             self.tables,
             self._versions,
             self.scored,
-            adaptive_intervals,
             upgrades,
             self.networks,
             compared,
@@ -151,10 +181,8 @@ class Pipeline:
                 score_share=self._score_share,
                 score_least=self._score_least,
                 quality=self._quality,
-                copies=self._adaptive,
                 group_names=self.index.names,
                 clock_kept=self._clock_kept,
-                plausible=self._plausibility,
                 trained_ranges=[self.tables[index].trained_range for index in range(len(self.catalogue.models))],
                 max_groups=self._budget.groups,
                 slice_bytes=self._budget.slice_bytes,

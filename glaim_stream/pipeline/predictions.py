@@ -23,7 +23,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class HolePredictions:
-    """The holes that the model or the closed form filled, and the place of each in the imputer's answer."""
+    """The holes that were filled, and the place of each in the imputer's answer."""
 
     cells: Predictions
     window: Ints
@@ -49,10 +49,8 @@ def predict_holes(
     form: Imputed | None = None,
     kinds: Sequence[Kind] | None = None,
     added: Sequence[Imputed] = (),
-    *,
-    every: bool = False,
 ) -> HolePredictions:
-    """Return the holes that the model or the closed form filled; one that only a baseline fills has nothing to blend.
+    """Return the filled holes; one that only a baseline filled has nothing to blend, but an interval.
 
     Args:
         closed: rows, some of which are holes.
@@ -61,7 +59,6 @@ def predict_holes(
         form: the closed form's answer; None: the model has none, and so one expert less.
         kinds: kinds of the sensors; None: all are numbers.
         added: answers of the registered experts.
-        every: include the holes that only a baseline filled, because their intervals need recent errors too.
     """
     nothing = HolePredictions(Predictions.none(), *[np.empty(0, np.int64)] * 3)
     if closed is None or imputed is None:
@@ -72,9 +69,8 @@ def predict_holes(
     place = (closed.window[holes], closed.sensor[holes], imputed.values.shape[2] - 1 - closed.lag[holes])
     for each in added:
         filled = filled | np.isfinite(each.values[place])
-    if every:
-        for method in (Method.INTERPOLATION, Method.LAST_VALUE):
-            filled = filled | holes_of(closed, imputed, method)[1]
+    for method in (Method.INTERPOLATION, Method.LAST_VALUE):
+        filled = filled | holes_of(closed, imputed, method)[1]
     if not filled.any():
         return nothing
     holes = holes[filled]

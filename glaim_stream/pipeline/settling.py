@@ -9,28 +9,26 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from glaim_stream.blend import Predictions, blend
+from glaim_stream.blend import ModelScores, Predictions, Reaching, Scored, blend
 from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.output import Rows, SensorTables, publishable, repair
+from glaim_stream.output import HalfWidths, Rows, SensorTables, publishable, repair
 from glaim_stream.output.quality import PartitionQuality
-from glaim_stream.pipeline.accuracy import count_accuracy, count_stretch, hidden_cells, published_probes
-from glaim_stream.pipeline.adapted import adapted, latest
+from glaim_stream.pipeline.accuracy import count_accuracy, count_stretch, count_weights, published_probes, scored_cells
 from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.predictions import (
     HolePredictions,
     blended,
-    form_deviation,
     holes_of,
     predict_holes,
     predict_probes,
 )
 from glaim_stream.pipeline.querying import Answer
-from glaim_stream.pipeline.row_counts import count_weights
 from glaim_stream.pipeline.shadow import Shadow
-from glaim_stream.windows import Upgrades
+from glaim_stream.windows import Closed, Place, Probes, Upgrades
 
+Ints = NDArray[np.int64] | NDArray[np.int32]
 Doubles = NDArray[np.float64]
 
 
@@ -40,7 +38,6 @@ class Settling:
 
     versions: names of model versions, to which `Rows.version` refers; it grows.
     scored: whether probes are scored and experts blended.
-    adaptive: whether intervals follow recent errors.
     upgrades: whether finals of a lower rung are remembered, to be filled again.
     networks: names of the models that a network serves.
     shadow: scores another version of the network; None: no version is compared.
@@ -51,7 +48,6 @@ class Settling:
     tables: SensorTables
     versions: list[str]
     scored: bool
-    adaptive: bool
     upgrades: bool
     networks: Collection[str]
     shadow: Shadow | None
@@ -79,9 +75,7 @@ class Settling:
         imputed, probes, probe_imputed = answer.imputed, answer.probes, answer.probe_imputed
         half, holes, hole_weight = None, None, None
         if self.scored:
-            holes = predict_holes(
-                answer.closed, imputed, model.step_ms, answer.form, answer.kinds, answer.added, every=self.adaptive
-            )
+            holes = predict_holes(answer.closed, imputed, model.step_ms, answer.form, answer.kinds, answer.added)
             questions, truth = Predictions.none(), np.empty(0)
             if probes is not None and probe_imputed is not None:
                 questions, truth = (
@@ -101,11 +95,9 @@ class Settling:
             hole_weight, probe_weight = of_model.walk(holes.cells, questions, truth, drawn)
             if imputed is not None:
                 imputed = blended(imputed, holes, hole_weight, answer.form)
-            probe_half = None
-            if self.adaptive:
-                half, probe_half = adapted(
-                    self.tables, of_model, answer, holes, hole_weight, questions, probe_weight, truth
-                )
+            half, probe_half = adapted(
+                self.tables, of_model, answer, holes, hole_weight, questions, probe_weight, truth
+            )
             self._count_probes(scores, answer, questions, probe_weight, probe_half, again=again)
         if self.upgrades:
             _note_for_upgrades(scores.upgrades[answer.model_index], answer)
@@ -124,7 +116,7 @@ class Settling:
         answer: Answer,
         questions: Predictions,
         weight: Doubles,
-        half: Doubles | None,
+        half: Doubles,
         *,
         again: bool,
     ) -> None:
@@ -134,19 +126,11 @@ class Settling:
             return
         model, table = self.catalogue.models[answer.model_index], self.tables[answer.model_index]
         mixed = publishable(blend(questions.values, weight, questions.direction), questions.sensor, table)
-        version = next(iter(imputed.versions_of(Method.MODEL)), "")
-        deviation = None
-        if answer.probe_form is not None:
-            at = imputed.values.shape[2] - 1 - probes.lag
-            deviation = form_deviation(answer.probe_form, questions, weight, probes.window, at)
-        of_version = self.tables.for_version(answer.model_index, version)
-        given = published_probes(
-            of_version, probes, questions, mixed, deviation, half, answer.probe_limits, answer.kinds
-        )
+        given = published_probes(table, probes, questions, mixed, half, answer.probe_limits, answer.kinds)
         if not again:
             count_accuracy(model.name, model.sensor_ids, given, network=model.name in self.networks)
         if scores.quality is not None:
-            scores.quality.models[answer.model_index].add_probes(hidden_cells(given))
+            scores.quality.models[answer.model_index].add_probes(scored_cells(given))
 
     def _settle_upgrade(self, scores: PartitionScores, answer: Answer) -> tuple[int, Rows] | None:
         rows, weighted = self._by_latest(scores, answer)
@@ -188,14 +172,11 @@ class Settling:
         half, weighted = None, None
         if self.scored and imputed is not None:
             model, of_model = self.catalogue.models[answer.model_index], scores.models[answer.model_index]
-            holes = predict_holes(
-                closed, imputed, model.step_ms, answer.form, answer.kinds, answer.added, every=self.adaptive
-            )
+            holes = predict_holes(closed, imputed, model.step_ms, answer.form, answer.kinds, answer.added)
             weights = of_model.latest(holes.cells)
             weighted = holes, weights
             imputed = blended(imputed, holes, weights, answer.form)
-            if self.adaptive:
-                half = latest(self.tables, of_model, answer, holes, weights)
+            half = latest(self.tables, of_model, answer, holes, weights)
         table_of = partial(self.tables.for_version, answer.model_index)
         table = self.tables[answer.model_index]
         return repair(closed, imputed, table, self.versions, table_of, answer.limits, half, answer.kinds), weighted
@@ -221,3 +202,101 @@ def _note_for_upgrades(upgrades: Upgrades, answer: Answer) -> None:
         upgrades.model_available = probed_by_model or bool(by_model.any())
     if answer.closed is not None:
         upgrades.add(answer.closed, rows[~by_model])
+
+
+def adapted(
+    tables: SensorTables,
+    of_model: ModelScores,
+    answer: Answer,
+    holes: HolePredictions,
+    hole_weight: Doubles,
+    probed: Predictions,
+    probe_weight: Doubles,
+    truth: Doubles,
+) -> tuple[Doubles | None, Doubles]:
+    """Half-widths [n, 2] of the closed steps' rows and of the probe cells, times the factors of recent errors."""
+    cells, table = holes.cells, tables[answer.model_index]
+    of_holes, of_probes = _half_widths(tables, answer, cells, holes.row, holes.window, probed)
+    (half, level), (probe_half, probe_level) = of_holes.published(hole_weight), of_probes.published(probe_weight)
+    slack = table.resolution[probed.sensor] / 2
+    factors = of_model.reached(
+        Reaching(cells.step, cells.sensor, hole_weight, level),
+        Reaching(probed.step, probed.sensor, probe_weight, probe_level),
+        Scored(probed.sensor, probed.errors(truth), of_probes.half, of_probes.level, slack),
+    )
+    return _by_row(answer.closed, holes.row, half * factors[0][:, None]), probe_half * factors[1][:, None]
+
+
+def latest(
+    tables: SensorTables, of_model: ModelScores, answer: Answer, holes: HolePredictions, weights: Doubles
+) -> Doubles | None:
+    """Half-widths [n, 2] of rows that are filled again, times the newest factors; no probe belongs to them."""
+    widths = _half_widths(tables, answer, holes.cells, holes.row, holes.window, Predictions.none())[0]
+    half, level = widths.published(weights)
+    factors = of_model.reach.latest(weights, holes.cells.sensor, level)
+    return _by_row(answer.closed, holes.row, half * factors[:, None])
+
+
+def _half_widths(
+    tables: SensorTables, answer: Answer, cells: Predictions, row: Ints, window: Ints, probed: Predictions
+) -> tuple[HalfWidths, HalfWidths]:
+    """The half-widths of the intervals of holes and of probe cells, before any factor.
+
+    Args:
+        tables: tables of the models' sensors.
+        answer: answer for holes and probes.
+        cells: the holes, with their rows and windows.
+        row: [holes], rows of the answer's closed steps.
+        window: [holes], windows of the answer.
+        probed: all probe cells of the answer, or none.
+    """
+    parts: list[tuple[Ints, Ints, Ints, Ints, Doubles]] = []
+    version: list[str] = []
+    form_range = None
+    for imputed, form, of, at, gap_age, lag in (
+        (answer.imputed, answer.form, cells, window, *_columns(answer.closed, row)),
+        (answer.probe_imputed, answer.probe_form, probed, *_probe_columns(answer.probes, probed)),
+    ):
+        if len(at) and imputed is not None:
+            deviation = np.full(len(at), np.nan)
+            if form is not None and form.deviation is not None:
+                deviation = form.deviation[at, of.sensor, form.values.shape[2] - 1 - lag]
+                form_range = form.trained_range
+            parts.append((of.sensor, of.place, gap_age, lag, deviation))
+            version += [imputed.version[each] for each in at.tolist()]
+    if not parts:
+        return HalfWidths.none(), HalfWidths.none()
+    sensor, place, gap_age, lag, deviation = (np.concatenate(each) for each in zip(*parts, strict=True))
+    found = HalfWidths.found(
+        sensor,
+        gap_age,
+        lag == 0,
+        place >= Place.ROW_EDGE,
+        tables[answer.model_index],
+        partial(tables.for_version, answer.model_index),
+        version=version,
+        deviation=deviation,
+        form_range=form_range,
+    )
+    return found.where(slice(0, len(cells))), found.where(slice(len(cells), None))
+
+
+def _columns(closed: Closed | None, row: Ints) -> tuple[Ints, Ints]:
+    """Gap age and lag of some rows."""
+    return (row, row) if closed is None else (closed.gap_age[row], closed.lag[row])
+
+
+def _probe_columns(probes: Probes | None, cells: Predictions) -> tuple[Ints, Ints, Ints]:
+    """Window, gap age and lag of the probe cells, or of none."""
+    if probes is None or len(cells) == 0:
+        return (cells.sensor[:0],) * 3
+    return probes.window, probes.gap_age, probes.lag
+
+
+def _by_row(closed: Closed | None, row: Ints, half: Doubles) -> Doubles | None:
+    """Spread half-widths [n, 2] of some rows over all rows, [rows, 2], NaN elsewhere."""
+    if closed is None or len(half) == 0:
+        return None
+    of_row = np.full((len(closed), 2), np.nan)
+    of_row[row] = half
+    return of_row

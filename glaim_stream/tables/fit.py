@@ -21,7 +21,7 @@ from glaim_stream.tables.closed_form import clusters_of, fit_form, spread_of
 from glaim_stream.tables.fitted import SensorFits, kinds_of
 from glaim_stream.tables.groups import Form, Group, Progress, Trainer
 from glaim_stream.tables.lines import lines
-from glaim_stream.tables.long_gaps import LONGEST_GAP, LongGaps, hidden_cells, long_cells, tried
+from glaim_stream.tables.long_gaps import LONGEST_GAP, LongGaps, long_cells, own_gaps, tried
 from glaim_stream.tables.resting import with_moves
 from glaim_stream.tables.units import common_units, units_of
 
@@ -63,7 +63,7 @@ def fit(
     if form is not None:
         _require_fitting(form, sensors, step_ms)
     series = [each.believed for each in groups]
-    hidden = [hidden_cells(~np.isnan(each), LONGEST_GAP, number) for number, each in enumerate(series)]
+    hidden = [own_gaps(~np.isnan(each), LONGEST_GAP, number) for number, each in enumerate(series)]
     long = [long_cells(each) for each in groups]
     known = [np.where(cells, np.nan, values) for values, cells in zip(series, hidden, strict=True)]
     without_long = [np.where(cells, np.nan, values) for values, cells in zip(known, long, strict=True)]

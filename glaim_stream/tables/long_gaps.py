@@ -133,7 +133,7 @@ def _width(ends: Sequence[Doubles]) -> float:
     return max(widths, default=np.nan)
 
 
-def hidden_cells(observed: Bools, longest: int, group: int = 0) -> Bools:
+def own_gaps(observed: Bools, longest: int, group: int = 0) -> Bools:
     """Choose observed cells of a group [C, N] to hide: about a twelfth of each sensor's, at most a quarter.
 
     The holes of a table predict the next ones: its own pattern of missing cells is shifted by a random number of steps

@@ -1,12 +1,10 @@
 """Sliding windows of one partition: columns of readings in, rows of closed steps out. No I/O, no clock."""
 
 from glaim_stream.windows.applied import Applied, joined_applied
-from glaim_stream.windows.clock import NEVER_MS
-from glaim_stream.windows.clock_closes import ClockClose
+from glaim_stream.windows.clock import NEVER_MS, ClockClose
 from glaim_stream.windows.closed import NO_WINDOW, Closed, concatenate
-from glaim_stream.windows.history import HORIZON, STRETCH, error_steps, history_ms, history_steps
+from glaim_stream.windows.history import HORIZON, STRETCH, Lateness, error_steps, history_ms, history_steps
 from glaim_stream.windows.holes import Rules
-from glaim_stream.windows.lateness import Lateness
 from glaim_stream.windows.model import ModelWindows
 from glaim_stream.windows.outages import UNKNOWN_MS, Outage
 from glaim_stream.windows.partition import PartitionWindows

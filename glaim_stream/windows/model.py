@@ -38,7 +38,6 @@ class ModelWindows(OpenSteps):
         shared_clock: bool,
         sampling: Sampling | None,
         clock_kept: bool = False,
-        plausible: bool = False,
         trained_range: Range | None = None,
         slice_bytes: int = DEFAULT.slice_bytes,
         habits: Callable[[str], LiveHabits | None] | None = None,
@@ -54,7 +53,6 @@ class ModelWindows(OpenSteps):
             sampling: choice of the groups to probe; None: no group. A rebuild has to repeat the probes of the last
                 `error_steps`, so with probes offsets are remembered for longer.
             clock_kept: see Rules.
-            plausible: whether readings are judged (glaim_stream.health.plausibility).
             trained_range: least and largest reading of each sensor in training, for judging readings; None: unknown.
             slice_bytes: size of the closed steps at which their rows are handed over.
             habits: gives the habits of a model's sensors, by which their health is judged; None: it is not judged.
@@ -81,7 +79,7 @@ class ModelWindows(OpenSteps):
             model.max_gap,
             model.step_ms,
             model_index,
-            Plausibility(judged, trained_range, _directions(model, trained_range)) if plausible else None,
+            Plausibility(judged, trained_range, _directions(model, trained_range)) if judged.any() else None,
             clock_kept,
         )
         cadences = np.array(model.cadences, np.int64)

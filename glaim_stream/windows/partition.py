@@ -23,8 +23,7 @@ from glaim_stream.core.rejects import DeadLetterCause, Reject
 from glaim_stream.core.stamps import PartitionStamps, bound_ms
 from glaim_stream.health import LiveHabits, Range
 from glaim_stream.windows.applied import Applied, joined_applied, rejects_of
-from glaim_stream.windows.clock import NEVER_MS, EventClock, limit_skew
-from glaim_stream.windows.clock_closes import ClockClose, ClockCloses
+from glaim_stream.windows.clock import NEVER_MS, ClockClose, ClockCloses, EventClock, limit_skew
 from glaim_stream.windows.closed import Closed
 from glaim_stream.windows.history import history_ms
 from glaim_stream.windows.model import ModelWindows
@@ -42,10 +41,8 @@ class PartitionWindows:
         score_share: float = 0.0,
         score_least: int = FEWEST_WINDOWS,
         quality: bool = False,
-        copies: bool = False,
         group_names: Sequence[str] = (),
         clock_kept: bool = False,
-        plausible: bool = False,
         trained_ranges: Sequence[Range | None] = (),
         max_groups: int = DEFAULT.groups,
         slice_bytes: int = DEFAULT.slice_bytes,
@@ -58,10 +55,8 @@ class PartitionWindows:
             score_share: share of the groups that are probed at each step (glaim_stream.windows.probes); 0: none.
             score_least: probe windows per step if the share gives fewer.
             quality: whether live accuracy is published (glaim_stream.output.quality).
-            copies: whether there are probes whose gaps are copied from recent holes.
             group_names: names by group code; may grow. Needed for probes only.
             clock_kept: whether commits record `clock_closes`, so that a rebuild repeats them.
-            plausible: whether readings are judged (glaim_stream.health.plausibility).
             trained_ranges: training ranges of the models, by which readings are judged; empty: unknown.
             max_groups: number of groups that may have windows; readings of further groups are refused.
             slice_bytes: size of the windows and rows of closed steps that are made at once.
@@ -79,7 +74,7 @@ class PartitionWindows:
                 history_ms(catalogue, scored=remembers, quality=quality),
             )
         )  # judges the records' times before they are fed
-        sampling = Sampling(score_share, score_least, group_names, quality, copies) if score_share > 0 else None
+        sampling = Sampling(score_share, score_least, group_names, quality) if score_share > 0 else None
         self._models = [
             ModelWindows(
                 model,
@@ -88,7 +83,6 @@ class PartitionWindows:
                 shared_clock=shared,
                 sampling=sampling,
                 clock_kept=clock_kept,
-                plausible=plausible,
                 trained_range=trained_ranges[index] if trained_ranges else None,
                 slice_bytes=slice_bytes,
                 habits=habits,

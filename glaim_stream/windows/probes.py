@@ -4,7 +4,7 @@ At each step that event time closes, a share of the groups is sampled and some o
 copy of their windows, which the imputer fills along with the holes. Its values are never published. The probe cells
 resemble the holes of a stream: the newest step of a sensor that has been silent for a while (edge), the step of the
 final rows within a gap that ends after it (interior), and both with all sensors of the group silent at that step.
-Where intervals are adaptive, further windows have recent gaps of some group (`hole_patterns`). Intervals learn from
+Further windows have recent gaps of some group (`hole_patterns`). Intervals learn from
 both kinds of windows, the experts' weights only from the first kind.
 
 Sampling is deterministic: it depends only on the group name and the step, so a worker that reads the topic again makes
@@ -106,7 +106,6 @@ class Sampling:
     fewest: int  # probe windows per step if the share gives fewer; at most MOST_WINDOWS
     group_names: Sequence[str]  # names by group code; may grow
     quality: bool = False  # see history.error_steps
-    copies: bool = False  # whether further windows have gaps copied from recent holes
 
 
 class Prober:
@@ -133,7 +132,7 @@ class Prober:
         active = np.flatnonzero(rings.observed[: len(rings.groups), :, step % rings.length].any(axis=1))
         if len(active) == 0:
             return None
-        made = [self._drawn(active, step), self._copied(active, step) if self._sampling.copies else None]
+        made = [self._drawn(active, step), self._copied(active, step)]
         found = [each for each in made if each is not None]
         return joined(found) if found else None
 

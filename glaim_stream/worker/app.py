@@ -47,7 +47,6 @@ from glaim_stream.worker.partition import PartitionWorker
 from glaim_stream.worker.quality_keys import QualityKeys
 from glaim_stream.worker.rebuild import KafkaRebuilder
 from glaim_stream.worker.transport import Consumer
-from glaim_stream.worker.unpublished import Work
 
 log = logging.getLogger(__name__)
 
@@ -128,12 +127,11 @@ def create_app(
         health.crashed(error)
         background.add(asyncio.ensure_future(app.crash(error)))
 
-    def worker_of(batch: Batch) -> PartitionWorker:
-        tp = TP(batch.topic, batch.partition)
+    def worker_of(tp: TP) -> PartitionWorker:
         if tp not in workers:
             workers[tp] = PartitionWorker(
-                batch.topic,
-                batch.partition,
+                tp.topic,
+                tp.partition,
                 pipeline,
                 outlet_of(tp),
                 rebuilder,
@@ -141,7 +139,7 @@ def create_app(
                 on_crash=crash,
                 confirm=partial(confirm, tp, recently=True),
                 on_published=None if page is None else page.recent.add,
-                quality=quality_keys(batch.partition) if settings.quality else None,
+                quality=quality_keys(tp.partition) if settings.quality else None,
             )
         return workers[tp]
 
@@ -173,7 +171,8 @@ def create_app(
         """Hand each batch to its partition's worker, which answers it once its output is acknowledged."""
         async for event in stream.noack().events():
             batch: Batch = event.value
-            await worker_of(batch).submit(Work(batch.records, batch.delivery, event.ack, batch.seeks))
+            batch.done = event.ack
+            await worker_of(event.message.tp).submit(batch)
 
     @app.on_partitions_assigned.connect(weak=False)  # type: ignore[untyped-decorator]
     async def assigned(app: faust.App, assigned: set[TP], **_: Any) -> None:

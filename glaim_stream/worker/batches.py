@@ -1,28 +1,35 @@
-"""The records of a poll as batches: one event for each partition, or several where the records are large."""
+"""Batches of records: one event of a poll for each partition, or several where the records are large."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from faust.serializers.schemas import Schema
 from faust.types import Message
 
-from glaim_stream.kafka import Delivery, Record
+from glaim_stream.core.readings import InputRecord
+from glaim_stream.kafka import Commit, Delivery, Record
+from glaim_stream.pipeline import Pending
 
 MAX_BATCH_BYTES = 2 * 1024**2  # 20,000 single readings in JSON are 1.7 MB: a full poll of them is not split
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Batch:
-    """The value of an event: consecutive records of one partition, and the ledger's entry for them."""
+    """A batch on its way through the worker: consecutive records of one partition, and what became of them.
 
-    topic: str
-    partition: int
-    records: Sequence[Record]
-    delivery: Delivery
-    seeks: int  # number of times that the partition's position had been moved before the poll that gave it
+    A slice of a batch that is not its last, and steps that the wall clock closed, have no `records` and no `delivery`.
+    """
+
+    records: Sequence[InputRecord] = ()
+    delivery: Delivery | None = None  # the ledger's entry for the records
+    seeks: int = 0  # number of times that the partition's position had been moved before the poll that gave it
+    done: Callable[[], object] = lambda: None  # called once the batch is answered
+    pending: Pending | None = None  # its effects; None before it is applied, or where all of it was applied before
+    commit: Commit | None = None  # may be committed once its output is published; None if a later commit covers it
+    more: bool = False  # whether the batch has further slices
 
 
 def bounded(records: Sequence[Record]) -> Iterator[Sequence[Record]]:

@@ -23,13 +23,14 @@ from glaim_stream.kafka import Commit, Delivery
 from glaim_stream.output import Output
 from glaim_stream.pipeline import PartitionEngine, Pending, Pipeline
 from glaim_stream.windows import NEVER_MS, PartitionWindows, holed_groups
+from glaim_stream.worker.batches import Batch
 from glaim_stream.worker.dark_groups import DarkGroups
 from glaim_stream.worker.due_rows import DueRows
 from glaim_stream.worker.outlet import Outlet
 from glaim_stream.worker.quality_keys import QualityKeys
 from glaim_stream.worker.restore import Rebuilder, TopicRestore
 from glaim_stream.worker.timeliness import Timeliness
-from glaim_stream.worker.unpublished import Unpublished, UnpublishedQueue, Work
+from glaim_stream.worker.unpublished import UnpublishedQueue
 
 log = logging.getLogger(__name__)
 
@@ -104,8 +105,8 @@ class PartitionWorker:
         self._position_unsure = True
         self._begun = False  # whether the outlet is ready for this partition
         self._seeks = 0  # batches with fewer seeks do not continue where the partition does
-        self._outstanding: set[Work] = set()
-        self._incoming: asyncio.Queue[Work] = asyncio.Queue(1)
+        self._outstanding: set[Batch] = set()
+        self._incoming: asyncio.Queue[Batch] = asyncio.Queue(1)
         self._applied = UnpublishedQueue(batches_in_flight, transactions=outlet.exactly_once)
         self._on_crash = on_crash
         self._task = asyncio.create_task(self._run())
@@ -127,10 +128,10 @@ class PartitionWorker:
         windows = self._engine.windows
         return None if windows is None or windows.clock.newest_event_ms == NEVER_MS else windows.clock.newest_event_ms
 
-    async def submit(self, work: Work) -> None:
+    async def submit(self, batch: Batch) -> None:
         """Hand over a batch; wait while too many are in flight (back-pressure)."""
-        self._outstanding.add(work)
-        await self._incoming.put(work)
+        self._outstanding.add(batch)
+        await self._incoming.put(batch)
 
     def check_position(self) -> None:
         """Compare the offset of the next batch: the partition was reassigned, and another worker may have had it."""
@@ -187,64 +188,67 @@ class PartitionWorker:
             self._due.clear()
             while not self._incoming.empty():
                 self._incoming.get_nowait()
-            for work in list(self._outstanding):
-                self._done(work)
+            for batch in list(self._outstanding):
+                self._done(batch)
             if await self._confirm():
                 return
             await asyncio.sleep(next(pauses))
 
-    def _done(self, work: Work) -> None:
-        self._outstanding.discard(work)
-        work.done()
+    def _done(self, batch: Batch) -> None:
+        self._outstanding.discard(batch)
+        batch.done()
 
     async def _apply_batches(self) -> None:
         while True:
             try:
                 async with asyncio.timeout(IDLE_CHECK_S):  # wait_for of Python 3.11 may swallow a cancellation
-                    work = await self._incoming.get()
+                    batch = await self._incoming.get()
             except TimeoutError:
                 await self._close_idle()
                 continue
+            delivery = batch.delivery
+            assert delivery is not None
             if not self._begun:
-                await self._begin(work)
-            if work.seeks < self._seeks:
-                self._done(work)
+                await self._begin(delivery.first_offset, batch.seeks)
+            if batch.seeks < self._seeks:
+                self._done(batch)
                 continue
-            records = self._new_records(work)
+            records = self._new_records(batch.records, delivery)
             if not records:
-                await self._applied.put(Unpublished(None, work, None))
+                await self._applied.put(batch)
                 continue
-            pending = await self._engine.apply(records, self._hand_over)
+            batch.pending = await self._engine.apply(records, self._hand_over)
             windows = self._engine.windows
             assert windows is not None
             self._set_gauges(windows)
-            await self._put(Unpublished(pending, work, self._commit(windows, work.delivery.next_offset)))
+            batch.commit = self._commit(windows, delivery.next_offset)
+            await self._put(batch)
 
-    async def _begin(self, work: Work) -> None:
-        first, self._seeks = await self._outlet.begin(work.delivery.first_offset, work.seeks)
+    async def _begin(self, first_offset: int, seeks: int) -> None:
+        first, self._seeks = await self._outlet.begin(first_offset, seeks)
         self._begun = True
         if self._outlet.exactly_once:
             self._drop_windows()
             self._next_offset, self._position_unsure = first, False
 
-    def _new_records(self, work: Work) -> Sequence[InputRecord]:
+    def _new_records(self, records: Sequence[InputRecord], delivery: Delivery) -> Sequence[InputRecord]:
         """Return the records of a batch that are to be applied; forget the windows when they belong elsewhere.
 
         At least once, a batch that was delivered before is applied again, to rebuilt windows. Exactly once, its output
         is in flight, because a commit of another worker would have ended it: records already applied are left out.
         """
         if not self._outlet.exactly_once:
-            if self._has_moved(work.delivery):
+            if self._has_moved(delivery):
                 self._drop_windows()
-            return work.records
+            return records
         applied_to = self._next_offset
-        if self._position_unsure and work.delivery.first_offset > applied_to:
+        if self._position_unsure and delivery.first_offset > applied_to:
             self._drop_windows()
         self._position_unsure = False
-        self._next_offset = max(applied_to, work.delivery.next_offset)
-        if work.delivery.first_offset >= applied_to:
-            return work.records
-        return [record for record in work.records if record.offset >= applied_to]
+        self._next_offset = max(applied_to, delivery.next_offset)
+        if delivery.first_offset >= applied_to:
+            return records
+        return [record for record in records if record.offset >= applied_to]
 
     def _commit(self, windows: PartitionWindows, next_offset: int) -> Commit:
         rebuild_from = windows.rebuild_from(next_offset)
@@ -286,14 +290,14 @@ class PartitionWorker:
             if pending is None:
                 return
             commit = self._commit(windows, self._next_offset) if self._outlet.exactly_once else None
-            await self._put(Unpublished(pending, None, commit))
+            await self._put(Batch(pending=pending, commit=commit))
             await asyncio.sleep(0)  # let the other partitions run
 
     async def _hand_over(self, pending: Pending) -> None:
         """Hand over a slice of a batch that is not its last."""
-        await self._put(Unpublished(pending, None, None, more=True))
+        await self._put(Batch(pending=pending, more=True))
 
-    async def _put(self, applied: Unpublished) -> None:
+    async def _put(self, applied: Batch) -> None:
         """Hand over an applied batch or slice; wait while too many are in flight."""
         assert applied.pending is not None
         self._due.applied(applied.pending.applied.due_rows, self._now_ms())
@@ -351,27 +355,25 @@ class PartitionWorker:
             for detector in DETECTORS:
                 metrics.faulty_sensors.labels(label, detector).set(faulty[detector])
 
-    def _count_rows(self, together: Sequence[Unpublished], outputs: Sequence[Output]) -> None:
+    def _count_rows(self, together: Sequence[Batch], outputs: Sequence[Output]) -> None:
         """Count published rows as in time or late. Rows closed by the wall clock have no record to be late after."""
-        works = [applied.work for applied in together if applied.work is not None]
-        if not works and not any(applied.more for applied in together):
+        if all(applied.delivery is None and not applied.more for applied in together):
             return
         rows = sum(message.rows for output in outputs for message in output.messages)
-        stamps = [record.timestamp for work in works for record in work.records]
+        stamps = [record.timestamp for applied in together for record in applied.records]
         self._timeliness.add(rows, stamps, self._now_ms())
 
-    def _answer(self, applied: Unpublished) -> None:
-        work, commit = applied.work, applied.commit
-        if work is None:
+    def _answer(self, applied: Batch) -> None:
+        delivery, commit = applied.delivery, applied.commit
+        if delivery is None:
             return
-        delivery = work.delivery
         if commit is None:  # applied before, by another batch
             delivery.answer(delivery.next_offset)
         else:
             delivery.answer(min(commit.rebuild_from, delivery.next_offset), commit.clock, commit.stamps)
-        self._done(work)
+        self._done(applied)
         if applied.pending is not None and applied.pending.applied.closed:
-            latency_ms = self._now_ms() - work.records[-1].timestamp
+            latency_ms = self._now_ms() - applied.records[-1].timestamp
             metrics.output_latency_seconds.observe(latency_ms / 1000)
 
     def _set_gauges(self, windows: PartitionWindows) -> None:

@@ -335,7 +335,7 @@ class Consumer(driver.Consumer):
             last.timestamp_type,
             None,
             None,
-            Batch(tp.topic, tp.partition, records, delivery, self._seeks_done.get(tp, 0)),
+            Batch(records, delivery, self._seeks_done.get(tp, 0)),
             None,
             None,
             None,

@@ -3,38 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 
-from glaim_stream.core.readings import InputRecord
-from glaim_stream.kafka import Commit, Delivery
 from glaim_stream.output import Output
 from glaim_stream.pipeline import Pending
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Work:
-    """A batch to process; `done` is called once it is answered. `seeks`: see batches.Batch."""
-
-    records: Sequence[InputRecord]
-    delivery: Delivery
-    done: Callable[[], object]
-    seeks: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Unpublished:
-    """A batch, or a slice of one, that is applied.
-
-    `pending` is None for a batch that was applied before. `work` is the batch that its last slice answers; None for
-    steps that the wall clock closed. `commit` may be committed afterwards; None if a later commit covers it. `more`
-    says that the batch has further slices.
-    """
-
-    pending: Pending | None
-    work: Work | None
-    commit: Commit | None
-    more: bool = False
+from glaim_stream.worker.batches import Batch
 
 
 class UnpublishedQueue:
@@ -46,9 +19,9 @@ class UnpublishedQueue:
 
     def __init__(self, most: int, *, transactions: bool) -> None:
         """Start empty; at `most` batches and slices, `put` waits."""
-        self._queue: asyncio.Queue[Unpublished] = asyncio.Queue(most)
+        self._queue: asyncio.Queue[Batch] = asyncio.Queue(most)
         self._transactions = transactions
-        self._following: Unpublished | None = None  # taken from the queue, and not returned yet
+        self._following: Batch | None = None  # taken from the queue, and not returned yet
 
     def empty(self) -> bool:
         """Whether everything was taken."""
@@ -60,13 +33,13 @@ class UnpublishedQueue:
         while not self._queue.empty():
             self._queue.get_nowait()
 
-    async def put(self, applied: Unpublished) -> None:
+    async def put(self, applied: Batch) -> None:
         """Add a batch or a slice; wait for room."""
         await self._queue.put(applied)
 
     async def next_to_publish(
         self, output_of: Callable[[Pending], Awaitable[Output]]
-    ) -> tuple[list[Unpublished], list[Output]]:
+    ) -> tuple[list[Batch], list[Output]]:
         """Wait for what is published next.
 
         Args:
@@ -86,9 +59,7 @@ class UnpublishedQueue:
         outputs += [await output_of(applied.pending) for applied in together if applied.pending is not None]
         return together, outputs
 
-    async def _last_slice(
-        self, output_of: Callable[[Pending], Awaitable[Output]], outputs: list[Output]
-    ) -> Unpublished:
+    async def _last_slice(self, output_of: Callable[[Pending], Awaitable[Output]], outputs: list[Output]) -> Batch:
         """Return the last slice of the next batch; add the outputs that share a transaction with it to `outputs`.
 
         Outputs of a record that could not be applied are left out: the last slice makes its rows again.
@@ -105,6 +76,6 @@ class UnpublishedQueue:
             del outputs[complete:]
         return applied
 
-    async def _next(self) -> Unpublished:
+    async def _next(self) -> Batch:
         following, self._following = self._following, None
         return following or await self._queue.get()

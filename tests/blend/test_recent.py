@@ -2,7 +2,7 @@
 
 import pytest
 
-from glaim_stream.blend.recent import RecentSums
+from glaim_stream.blend.leader import RecentSums
 
 
 def summed(*steps: int, horizon: int = 4) -> RecentSums:

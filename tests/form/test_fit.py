@@ -11,7 +11,7 @@ from glaim_stream.form import search, tiles
 from glaim_stream.form.candidates import PLAIN
 from glaim_stream.form.fit import Fitted
 from glaim_stream.form.form import ClosedForm
-from glaim_stream.form.hiding import CASES, hidden_cells
+from glaim_stream.form.hiding import CASES, stream_gaps
 from glaim_stream.form.inverse import inverse
 from glaim_stream.form.report import INTERPOLATION, LAST_VALUE, MIX
 from glaim_stream.form.search import CONSTANTS, Constants
@@ -44,7 +44,7 @@ def test_the_closed_form_beats_interpolation_and_last_value(found: Fitted) -> No
 def test_the_band_covers_ninety_percent_of_fresh_windows(found: Fitted) -> None:
     cut, end_ms = windows(series(6000, seed=8), 400)
     for case in CASES:
-        observed = ~hidden_cells(case, np.ones(cut.shape, np.bool_))
+        observed = ~stream_gaps(case, np.ones(cut.shape, np.bool_))
         answer = found.form.fill(cut, observed, end_ms)
         inside = np.abs(answer.mean - cut)[~observed] < 1.645 * answer.deviation[~observed]
         assert 0.83 < inside.mean() < 0.96
@@ -141,7 +141,7 @@ def test_many_sensors_are_covered_by_shorter_windows(monkeypatch: pytest.MonkeyP
     whole = fitted(values).form
     assert (short.span, whole.span) == (12, STEPS)
     cut, end_ms = windows(series(2000, seed=8), 200)
-    observed = ~hidden_cells("random", np.ones(cut.shape, np.bool_))
+    observed = ~stream_gaps("random", np.ones(cut.shape, np.bool_))
     observed[:20, 1] = False
     observed[20:40, 1, -14:] = False
 
@@ -206,7 +206,7 @@ def test_two_windows_of_rows_are_enough_to_beat_interpolation(case: str) -> None
     found = fitted(values[:, :, : 2 * STEPS], only_numbers=True)
     assert found.report.errors == {}, "too few rows to choose anything on others"
     cut, _ = windows(values[:, :, 2 * STEPS :], 20)
-    observed = ~hidden_cells(case, np.ones(cut.shape, np.bool_))
+    observed = ~stream_gaps(case, np.ones(cut.shape, np.bool_))
     straight = interpolated(np.where(observed, cut, 0.0), observed)[0]
     by_lines = float(np.square(straight - cut)[~observed].mean())
     assert error_of(found.form, values[:, :, 2 * STEPS :], case) < 0.85 * by_lines
@@ -215,7 +215,7 @@ def test_two_windows_of_rows_are_enough_to_beat_interpolation(case: str) -> None
 def error_of(form: ClosedForm, values: NDArray[np.float64], case: str = "random") -> float:
     """Mean squared error at hidden cells of 20 windows of series [1, C, N]."""
     cut, end_ms = windows(values, 20)
-    observed = ~hidden_cells(case, np.ones(cut.shape, np.bool_))
+    observed = ~stream_gaps(case, np.ones(cut.shape, np.bool_))
     mean = form.fill(cut, observed, end_ms).mean
     return float(np.square(mean - cut)[~observed].mean())
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from glaim_stream.form.kind_bands import by_kind
-from glaim_stream.form.kinds import Kind
+from glaim_stream.form.kinds import Kind, by_kind
 
 FREE = np.array(-np.inf), np.array(np.inf)
 FIRST = np.array(0)

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from glaim_stream.form.choices import with_recent
 from glaim_stream.form.explain import explain
 from glaim_stream.form.form import ClosedForm
 from glaim_stream.form.moments import with_free_levels
-from glaim_stream.form.recency import with_recent
 from glaim_stream.form.variant import Variant
 from tests.form.samples import STEP_MS, fitted, series
 from tests.form.test_logarithms import growing

@@ -41,13 +41,7 @@ TOPIC = "topic"  # folder of the frozen output for the records in a topic
 PARTITIONS = 4  # of the topic
 _DEADLINE_S = 400  # per run; generous, because the machine may be busy
 # With a fixed batch of the size that Triton serves, answers do not depend on other requests at the same time.
-# The frozen intervals are those of the contracts and closed forms, older than the factors of recent errors.
-_TRITON_SETTINGS = {
-    "triton_batch": 256,
-    "triton_fixed_batch": True,
-    "triton_deadline_s": 120,
-    "adaptive_intervals": False,
-}
+_TRITON_SETTINGS = {"triton_batch": 256, "triton_fixed_batch": True, "triton_deadline_s": 120}
 _CONSTANTS = {SCORE_LEAST: 2}
 _PREFIX = "glaim-"  # of the headers that the worker adds
 

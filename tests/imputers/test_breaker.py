@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glaim_stream.core.errors import ImputerError, ImputerUnavailable
-from glaim_stream.imputers.breaker import Breaker, State
-from glaim_stream.imputers.ladder import Ladder
+from glaim_stream.imputers.ladder import Breaker, Ladder, State
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation, LastValue
 from glaim_stream.output import Method

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.core.errors import ImputerAbsent, ImputerError, ImputerUnavailable, WindowShapeError
-from glaim_stream.imputers.breaker import State
-from glaim_stream.imputers.ladder import Ladder
+from glaim_stream.imputers.ladder import Ladder, State
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.output import Method

@@ -8,9 +8,8 @@ import pytest
 
 from glaim_stream.core.errors import ImputerError, ImputerUnavailable
 from glaim_stream.imputers import ladder as ladder_module
-from glaim_stream.imputers.breaker import State
 from glaim_stream.imputers.first_answer import first_answers
-from glaim_stream.imputers.ladder import Ladder
+from glaim_stream.imputers.ladder import Ladder, State
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation
 from glaim_stream.output import Method

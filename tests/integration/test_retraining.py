@@ -28,7 +28,7 @@ from glaim_stream.core.settings import Settings
 from glaim_stream.feed import Source, hide, plant_source, produce
 from glaim_stream.kafka import ensure_topics
 from glaim_stream.operate.audit import audit
-from glaim_stream.output import SensorTable, intervals, read_rows
+from glaim_stream.output import SensorTable, read_rows
 from tests.integration.worker_process import WorkerProcess, wait_until_committed
 
 STEP_MS = 60_000
@@ -207,12 +207,12 @@ def check_intervals(rows: list[dict[str, Any]], version: Path) -> None:
     (model,) = read_catalogue(CATALOGUE).models
     table = SensorTable.of(model, read_contract(version))
     assert len(rows) >= 5
-    lower, upper = intervals(
-        np.array([row["value"] for row in rows], np.float64),
-        np.array([model.sensor_ids.index(row["sensor"]) for row in rows]),
-        np.array([row["gap_age"] for row in rows]),
-        np.array([not row["final"] for row in rows]),  # provisional rows lie at the window's right edge
-        table,
-    )
-    np.testing.assert_allclose([row["lower"] for row in rows], lower, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose([row["upper"] for row in rows], upper, rtol=1e-5, atol=1e-5)
+    assert table.gap_ages is not None
+    for row in rows:
+        sensor = model.sensor_ids.index(row["sensor"])
+        age = min(int(np.searchsorted(table.gap_ages, row["gap_age"])), len(table.gap_ages) - 1)
+        # Provisional rows lie at the window's right edge.
+        below, above = (float(each[sensor, age]) for each in table.residuals[not row["final"]])
+        resolution, low, high = (float(each[sensor]) for each in (table.resolution, table.low, table.high))
+        ends = row["value"] + min(below, -resolution), row["value"] + max(above, resolution)
+        np.testing.assert_allclose((row["lower"], row["upper"]), np.clip(ends, low, high), rtol=1e-5, atol=1e-5)

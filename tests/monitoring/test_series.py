@@ -13,7 +13,7 @@ from glaim_stream.core.contract import read_contract
 from glaim_stream.core.rejects import DeadLetterCause
 from glaim_stream.core.vocabulary import GAP_AGE_NAMES, Status
 from glaim_stream.output import Method, Rows
-from glaim_stream.pipeline.row_counts import count_rows
+from glaim_stream.pipeline.accuracy import count_rows
 from glaim_stream.worker.metric_series import create_series
 from tests.support import catalogue as catalogue_of
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 from glaim_stream.health import Fault
-from glaim_stream.output.health_events import announce_health
+from glaim_stream.output.announcements import announce_health
 from glaim_stream.windows import SensorEvent
 from tests.support import catalogue
 

@@ -15,7 +15,7 @@ from glaim_stream.page.recent import RecentMessages
 from glaim_stream.page.server import PageServer
 from glaim_stream.page.sources import Sources
 from glaim_stream.pipeline import Pipeline
-from glaim_stream.worker import PartitionWorker, Work
+from glaim_stream.worker import Batch, PartitionWorker
 from glaim_stream.worker.outlet import AtLeastOnce
 from tests.support import MemoryPublisher, MemoryRebuilder, Record, catalogue, json_record, until
 
@@ -49,7 +49,7 @@ class PagedWorker:
         def answered() -> None:
             self.done += 1
 
-        await self.worker.submit(Work(records, delivery, answered))
+        await self.worker.submit(Batch(records, delivery, done=answered))
         await until(lambda: self.done == expected)
 
 

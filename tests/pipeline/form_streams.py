@@ -4,7 +4,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
+from glaim_stream.blend import ModelScores
 from glaim_stream.imputers import BlendedRung, Imputed, Interpolation, Ladder, WindowImputer, Windows
 from glaim_stream.output import Method, Rows
 from glaim_stream.pipeline.pipeline import Pipeline
@@ -18,6 +20,12 @@ QUANTILES = {
     "interior_lower": [[-7.0]] * 4, "interior_upper": [[7.0]] * 4,
 }  # fmt: skip
 AWAY = Ladder([Interpolation()])
+
+
+def with_factors_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the half-widths of contract and closed form as they are."""
+    reach = type(ModelScores(1).reach)
+    monkeypatch.setattr(reach, "latest", lambda self, weights, sensor, level: np.ones(len(sensor)))
 
 
 class Offset(Neighbours):

@@ -13,20 +13,26 @@ from glaim_stream.imputers import BlendedRung, Imputed, WindowImputer, Windows
 from glaim_stream.output import Method, Rows
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.windows import HORIZON, PartitionWindows, Probes, newest_steps
-from tests.pipeline.form_streams import AWAY, NOW_MS, QUANTILES, RULES, Form, Offset, records, rows_of
+from tests.pipeline.form_streams import (
+    AWAY,
+    NOW_MS,
+    QUANTILES,
+    RULES,
+    Form,
+    Offset,
+    records,
+    rows_of,
+    with_factors_of_one,
+)
 from tests.support import Record, contract
 
 WIDE = {name: [[1000 * each for each in row] for row in rows] for name, rows in QUANTILES.items() if name != "gap_ages"}
 
 
-def pipeline_of(
-    imputer: WindowImputer, form: Form | None, *, adaptive: bool = True, quantiles: dict[str, Any] | None = QUANTILES
-) -> Pipeline:
+def pipeline_of(imputer: WindowImputer, form: Form | None, *, quantiles: dict[str, Any] | None = QUANTILES) -> Pipeline:
     contracts = {"m": contract(4, window=12, residual_quantiles=quantiles)}
     expert = None if form is None else BlendedRung(form)
-    return Pipeline(
-        RULES, contracts, imputer, form_expert=expert, score_share=0.5, upgrades=True, adaptive_intervals=adaptive
-    )
+    return Pipeline(RULES, contracts, imputer, form_expert=expert, score_share=0.5, upgrades=True)
 
 
 def widths(rows: Rows, chosen: np.ndarray) -> np.ndarray:
@@ -38,10 +44,12 @@ def late(rows: Rows) -> np.ndarray:
     return (rows.ts_ms >= 80_000) & (rows.sensor > 0)
 
 
-async def test_intervals_widen_to_the_errors_of_late_and_nothing_else_changes() -> None:
+async def test_intervals_widen_to_the_errors_of_late_and_nothing_else_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The contract promises errors of 7, the model is off by 20."""
     topic = records(200)
-    fixed, adapted = [await rows_of(pipeline_of(Offset(20.0), None, adaptive=each), topic) for each in (False, True)]
+    adapted = await rows_of(pipeline_of(Offset(20.0), None), topic)
+    with_factors_of_one(monkeypatch)
+    fixed = await rows_of(pipeline_of(Offset(20.0), None), topic)
     for name in set(Rows.__slots__) - {"lower", "upper"}:
         np.testing.assert_array_equal(getattr(fixed, name), getattr(adapted, name), name)
     by_model = (adapted.method == Method.MODEL) & late(adapted)
@@ -68,14 +76,6 @@ async def test_every_filled_value_has_an_interval_while_the_model_is_away(form: 
     assert np.isin(rows.method[filled], [Method.INTERPOLATION, Method.LAST_VALUE]).any()
     assert np.isfinite(rows.lower[filled]).all()
     assert np.isfinite(rows.upper[filled]).all()
-
-
-@pytest.mark.parametrize("form", [None, Form(Offset(-60.0))])
-async def test_while_the_model_is_away_the_values_and_methods_are_the_same(form: Form | None) -> None:
-    topic = records(120)
-    fixed, adapted = [await rows_of(pipeline_of(AWAY, form, adaptive=each), topic) for each in (False, True)]
-    for name in set(Rows.__slots__) - {"lower", "upper"}:
-        np.testing.assert_array_equal(getattr(fixed, name), getattr(adapted, name), name)
 
 
 async def test_interpolated_values_have_intervals_as_wide_as_their_errors() -> None:
@@ -166,18 +166,19 @@ def test_after_a_rebuild_the_intervals_are_those_of_a_worker_that_went_on_to_the
         np.testing.assert_array_equal(getattr(went_on, name), getattr(rebuilt, name), name)
 
 
-async def test_the_metrics_count_the_adapted_intervals() -> None:
+async def test_the_metrics_count_the_adapted_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     def counted() -> np.ndarray:
         names = ("glaim_score_intervals_total", "glaim_score_intervals_holding_total")
         labels = [{"model": "m", "position": position} for position in ("edge", "interior")]
         return np.array([sum(REGISTRY.get_sample_value(name, each) or 0.0 for each in labels) for name in names])
 
     shares = []
-    for adaptive in (False, True):
+    for _ in ("adapted", "fixed"):
         before = counted()
-        await rows_of(pipeline_of(Offset(20.0), None, adaptive=adaptive), records(300))
+        await rows_of(pipeline_of(Offset(20.0), None), records(300))
         drawn, holding = counted() - before
         assert drawn > 100
         shares.append(holding / drawn)
-    assert shares[0] < 0.5
-    assert shares[1] > 0.8
+        with_factors_of_one(monkeypatch)
+    assert shares[0] > 0.8
+    assert shares[1] < 0.5

@@ -71,7 +71,7 @@ def test_intervals_that_follow_errors_do_so_after_a_silence_too(idle_s: int) -> 
     ]  # fmt: skip
 
     def found(idle_s: int) -> list[Row]:
-        pipeline = Pipeline(rules, contracts, Alternating(), score_share=1.0, adaptive_intervals=True)
+        pipeline = Pipeline(rules, contracts, Alternating(), score_share=1.0)
         return asyncio.run(rows_of(pipeline, stream, 38, idle_s))
 
     rows = found(idle_s)

@@ -32,11 +32,9 @@ def readings(*, spikes: dict[tuple[str, str, int], float]) -> list[Record]:
     return records
 
 
-async def rows_of(
-    records: Sequence[Record], *, plausibility: bool = True, batch: int = 1000, sensors: Any = SENSORS
-) -> list[dict[str, Any]]:
+async def rows_of(records: Sequence[Record], *, batch: int = 1000, sensors: Any = SENSORS) -> list[dict[str, Any]]:
     rules = catalogue(sensors=sensors, window=32, max_gap=8, revise_after=4)
-    pipeline = Pipeline(rules, {}, Interpolation(), score_share=1.0, plausibility=plausibility)
+    pipeline = Pipeline(rules, {}, Interpolation(), score_share=1.0)
     windows, scores = pipeline.windows(), pipeline.scores()
     filled = []
     for start in range(0, len(records), batch):
@@ -69,7 +67,8 @@ async def test_a_wild_reading_leaves_every_other_row_as_it_was() -> None:
 
 
 async def test_without_the_rule_the_wild_reading_fills_holes() -> None:
-    rows = await rows_of(readings(spikes={("g0", "s0", 32): SPIKE}), plausibility=False)
+    believed = [{"id": each, "plausibility": False} for each in ("s0", "s1")]
+    rows = await rows_of(readings(spikes={("g0", "s0", 32): SPIKE}), sensors=believed)
     assert all(row["status"] != Status.UNCERTAIN_SENSOR_NOT_ACCURATE for row in rows)
     assert any(row["value"] > 1e6 and not row["observed"] for row in rows)
 

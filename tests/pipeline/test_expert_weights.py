@@ -19,7 +19,6 @@ def pipeline_of(imputer: WindowImputer, form: Form | None) -> Pipeline:
     expert = None if form is None else BlendedRung(form)
     return Pipeline(
         RULES, {"m": contract(4, window=12)}, imputer, form_expert=expert, score_share=1.0, upgrades=True,
-        adaptive_intervals=True,
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from glaim_stream.pipeline.partition_scores import PartitionScores
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.pipeline.querying import Answer
 from glaim_stream.windows import PartitionWindows
-from glaim_stream.worker import PartitionWorker, Work
+from glaim_stream.worker import Batch, PartitionWorker
 from glaim_stream.worker.outlet import AtLeastOnce
 from tests.support import (
     POISON,
@@ -108,7 +108,7 @@ async def published(
             current = worker()
         if end > start:
             done = asyncio.Event()
-            await current.submit(Work(records[start:end], ledger.deliver(start, end), done.set))
+            await current.submit(Batch(records[start:end], ledger.deliver(start, end), done=done.set))
             async with asyncio.timeout(10):
                 await done.wait()
         start = max(start, end)
@@ -243,10 +243,10 @@ async def test_processing_continues_after_a_fault_in_idle_closing() -> None:
         on_crash=crashes.append, now_ms=lambda: 1_000_000,
     )  # fmt: skip
     ledger = OffsetLedger()
-    await worker.submit(Work(records[:3], ledger.deliver(0, 3), lambda: done.append(0)))
+    await worker.submit(Batch(records[:3], ledger.deliver(0, 3), done=lambda: done.append(0)))
     await asyncio.sleep(0.01)
     await worker._close_idle()
-    await worker.submit(Work(records[3:], ledger.deliver(3, 6), lambda: done.append(3)))
+    await worker.submit(Batch(records[3:], ledger.deliver(3, 6), done=lambda: done.append(3)))
     async with asyncio.timeout(10):
         while len(done) < 2:  # noqa: ASYNC110  the list has no event
             await asyncio.sleep(0.001)

@@ -13,7 +13,7 @@ from glaim_stream.core.vocabulary import UPGRADED
 from glaim_stream.imputers import Imputed, Interpolation, WindowImputer, Windows
 from glaim_stream.output import Method, Rows
 from glaim_stream.windows import HORIZON, PartitionWindows, Probes, newest_steps
-from tests.pipeline.form_streams import AWAY, NOW_MS, Form, Offset, pipeline_of, records, rows_of
+from tests.pipeline.form_streams import AWAY, NOW_MS, Form, Offset, pipeline_of, records, rows_of, with_factors_of_one
 from tests.support import Neighbours, Record
 
 BAND = 2 * 1.6448536269514722
@@ -71,7 +71,10 @@ async def test_rows_probes_and_upgrades_need_the_newest_step_and_that_of_the_fin
     require_equal(whole, sparse)
 
 
-async def test_a_form_that_beats_the_model_fills_alone_with_its_band_and_its_version() -> None:
+async def test_a_form_that_beats_the_model_fills_alone_with_its_band_and_its_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_factors_of_one(monkeypatch)
     pipeline = pipeline_of(Offset(500.0), Form(Neighbours()))
     rows = await rows_of(pipeline, records(250))
     late = late_holes(rows)
@@ -80,33 +83,40 @@ async def test_a_form_that_beats_the_model_fills_alone_with_its_band_and_its_ver
     np.testing.assert_allclose((rows.upper - rows.lower)[together], 2 * BAND, atol=0.02)
     assert {pipeline._versions[code] for code in rows.version[together].tolist()} == {"gaussian-01234567"}
     assert set(rows.method[constant].tolist()) <= {Method.LAST_VALUE, Method.INTERPOLATION}
-    assert np.isnan(rows.lower[constant]).all()
+    np.testing.assert_allclose((rows.upper - rows.lower)[constant], 2 * BAND, atol=0.02)
     assert (rows.version[constant] == 0).all()
 
 
-async def test_the_row_of_a_model_that_beats_the_form_keeps_its_interval_and_its_version() -> None:
+async def test_the_row_of_a_model_that_beats_the_form_has_the_interval_of_both_and_its_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_factors_of_one(monkeypatch)
     pipeline = pipeline_of(Neighbours(), Form(Offset(500.0)))
     rows = await rows_of(pipeline, records(250))
     together = late_holes(rows) & (rows.sensor > 0)
     assert (rows.method[together] == Method.MODEL).all()
-    np.testing.assert_allclose((rows.upper - rows.lower)[together], 14)
+    np.testing.assert_allclose((rows.upper - rows.lower)[together], 2 * (7 * BAND) ** 0.5, atol=0.02)
     assert {pipeline._versions[code] for code in rows.version[together].tolist()} == {"1"}
 
 
-async def test_where_model_and_form_err_to_opposite_sides_the_row_is_a_blend_with_the_interval_of_the_model() -> None:
+async def test_where_model_and_form_err_to_opposite_sides_the_row_is_a_blend_with_the_interval_of_both(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_factors_of_one(monkeypatch)
     pipeline = pipeline_of(Offset(30.0), Form(Offset(-30.0)))
     rows, exact = await rows_of(pipeline, records(250)), await rows_of(pipeline_of(Neighbours(), None, 0), records(250))
     together = late_holes(rows) & (rows.sensor > 0)
     mixed = together & (rows.method == Method.BLEND) & (rows.version == pipeline._versions.index("1"))
     assert mixed.sum() > 0.9 * together.sum()
     assert np.abs(rows.value - exact.value)[mixed].mean() < 5
-    np.testing.assert_allclose((rows.upper - rows.lower)[mixed], 14)
+    np.testing.assert_allclose((rows.upper - rows.lower)[mixed], 2 * (7 * BAND) ** 0.5, atol=0.02)
 
 
 @pytest.mark.parametrize("imputer", [Neighbours(), AWAY])
 async def test_values_that_cannot_be_mixed_are_those_of_the_form_however_large_its_errors(
-    imputer: WindowImputer,
+    imputer: WindowImputer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with_factors_of_one(monkeypatch)
     form = Form(Offset(500.0), unmixable=[2])
     rows = await rows_of(pipeline_of(imputer, form), records(250))
     mixed = await rows_of(pipeline_of(imputer, Form(Offset(500.0))), records(250))
@@ -120,7 +130,10 @@ async def test_values_that_cannot_be_mixed_are_those_of_the_form_however_large_i
     np.testing.assert_array_equal(rows.value[others], mixed.value[others])
 
 
-async def test_while_the_model_is_away_form_and_interpolation_are_blended_with_the_band_of_the_form() -> None:
+async def test_while_the_model_is_away_form_and_interpolation_are_blended_with_the_band_of_the_form(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_factors_of_one(monkeypatch)
     rows = await rows_of(pipeline_of(AWAY, Form(Mirror())), records(250))
     exact = await rows_of(pipeline_of(Neighbours(), None, 0), records(250))
     together = late_holes(rows) & (rows.sensor > 0)

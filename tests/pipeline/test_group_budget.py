@@ -11,7 +11,7 @@ from glaim_stream.core.rejects import DeadLetterCause
 from glaim_stream.decode import dead_letters
 from glaim_stream.imputers import LastValue
 from glaim_stream.output import read_rows
-from glaim_stream.pipeline import held_codes
+from glaim_stream.pipeline import pipeline as pipeline_module
 from glaim_stream.pipeline.isolation import copy_windows
 from glaim_stream.pipeline.pipeline import Pipeline
 from glaim_stream.windows import Applied, PartitionWindows
@@ -68,7 +68,7 @@ def test_forty_thousand_new_names_leave_one_letter_each() -> None:
         assert found.readings == 20_001 - refused
     assert windows.groups == 1000
     apply(made, windows)
-    assert len(made.index) <= held_codes._FEWEST
+    assert len(made.index) <= pipeline_module._FEWEST
 
 
 def test_a_group_that_has_been_silent_for_a_window_makes_room() -> None:
@@ -89,10 +89,10 @@ def test_a_refused_reading_moves_the_clock_so_that_a_rebuild_closes_the_same_ste
 
 @pytest.mark.slow  # quicker: the letters of forty thousand names below
 def test_names_that_come_and_go_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_codes, "_FEWEST", 10)
+    monkeypatch.setattr(pipeline_module, "_FEWEST", 10)
     made = Pipeline(FORGETFUL, {}, LastValue())
     windows = made.windows()
-    made.codes = held_codes.HeldCodes(made.index)
+    made.codes = pipeline_module.HeldCodes(made.index)
     made.codes.hold(windows)
     for step in range(0, 3000, 3):
         found = apply(made, windows, reading(step, f"group-{step}", step))
@@ -103,9 +103,9 @@ def test_names_that_come_and_go_do_not_fill_the_memory(monkeypatch: pytest.Monke
 
 
 def test_a_code_that_rows_in_flight_hold_keeps_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_codes, "_FEWEST", 1)
+    monkeypatch.setattr(pipeline_module, "_FEWEST", 1)
     made = Pipeline(FORGETFUL, {}, LastValue())
-    made.codes = held_codes.HeldCodes(made.index)
+    made.codes = pipeline_module.HeldCodes(made.index)
     windows = made.windows()
     apply(made, windows, reading(0, "first", 0))
     in_flight = apply(made, windows, reading(1, "second", 1))
@@ -115,9 +115,9 @@ def test_a_code_that_rows_in_flight_hold_keeps_its_name(monkeypatch: pytest.Monk
 
 
 def test_copies_of_windows_hold_their_codes_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_codes, "_FEWEST", 1)
+    monkeypatch.setattr(pipeline_module, "_FEWEST", 1)
     made = Pipeline(FORGETFUL, {}, LastValue())
-    made.codes = held_codes.HeldCodes(made.index)
+    made.codes = pipeline_module.HeldCodes(made.index)
     windows = made.windows()
     apply(made, windows, reading(0, "first", 0))
     copy = copy_windows(made, windows)

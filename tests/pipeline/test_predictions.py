@@ -70,16 +70,16 @@ def test_without_steps_or_without_an_answer_there_are_no_holes() -> None:
     assert len(predict_holes(closed(), nothing, 1000).cells) == 0
 
 
-def test_each_hole_filled_by_the_model_has_a_value_a_baseline_and_a_place() -> None:
+def test_each_filled_hole_has_a_value_a_baseline_and_a_place() -> None:
     holes = predict_holes(closed(), IMPUTED, 1000)
     cells = holes.cells
-    assert cells.values[:, Expert.MODEL].tolist() == [30, 80, 81]
-    assert cells.values[:, Expert.BASELINE].tolist() == [3, 7, 3], "the line between readings, else the last value"
-    assert cells.step.tolist() == [3, 3, 3], "the step that closed, `lag` steps after the hole"
-    assert cells.sensor.tolist() == [0, 1, 1]
-    assert cells.age.tolist() == [0, 0, 0]
-    assert cells.place.tolist() == [Place.INTERIOR, Place.EDGE, Place.ROW_EDGE]
-    assert (holes.window.tolist(), holes.step.tolist()) == ([0, 0, 1], [0, 1, 1])
+    np.testing.assert_array_equal(cells.values[:, Expert.MODEL], [30, 80, 81, NAN])
+    assert cells.values[:, Expert.BASELINE].tolist() == [3, 7, 3, 1], "the line between readings, else the last value"
+    assert cells.step.tolist() == [3, 3, 3, 3], "the step that closed, `lag` steps after the hole"
+    assert cells.sensor.tolist() == [0, 1, 1, 0]
+    assert cells.age.tolist() == [0, 0, 0, 2]
+    assert cells.place.tolist() == [Place.INTERIOR, Place.EDGE, Place.ROW_EDGE, Place.ROW_EDGE]
+    assert (holes.window.tolist(), holes.step.tolist()) == ([0, 0, 1, 1], [0, 1, 1, 1])
 
 
 def baseline_alone(cells: int) -> np.ndarray:
@@ -88,7 +88,7 @@ def baseline_alone(cells: int) -> np.ndarray:
 
 def test_the_weights_are_those_of_the_experts_and_determine_the_method() -> None:
     holes = predict_holes(closed(), IMPUTED, 1000)
-    mixed = blended(IMPUTED, holes, np.array([[0.25, 0.75], [1.0, 0.0], [0.0, 1.0]]))
+    mixed = blended(IMPUTED, holes, np.array([[0.25, 0.75], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]))
     assert mixed.values[0, 0, 0] == 0.25 * 30 + 0.75 * 3
     assert mixed.values[0, 1, 1] == 80
     assert mixed.values[1, 1, 1] == 3
@@ -96,7 +96,7 @@ def test_the_weights_are_those_of_the_experts_and_determine_the_method() -> None
     assert mixed.method[0, 1, 1] == Method.MODEL
     assert mixed.method[1, 1, 1] == Method.LAST_VALUE
     assert mixed.version == IMPUTED.version
-    interior = blended(IMPUTED, holes, baseline_alone(3))
+    interior = blended(IMPUTED, holes, baseline_alone(4))
     assert interior.method[0, 0, 0] == Method.INTERPOLATION
     assert IMPUTED.values[0, 0, 0] == 30, "the input is not changed"
     untouched = np.ones_like(METHOD, np.bool_)
@@ -108,7 +108,7 @@ def test_a_hole_without_a_baseline_keeps_the_value_of_the_model() -> None:
     part = closed()
     part.window_observed[0, 0] = False
     holes = predict_holes(part, IMPUTED, 1000)
-    mixed = blended(IMPUTED, holes, baseline_alone(3))
+    mixed = blended(IMPUTED, holes, baseline_alone(4))
     assert (mixed.values[0, 0, 0], mixed.method[0, 0, 0]) == (30, Method.MODEL)
 
 
@@ -130,12 +130,14 @@ def test_the_closed_form_is_a_third_expert_and_fills_holes_that_the_model_does_n
     assert (holes.window.tolist(), holes.step.tolist()) == ([0, 0, 1, 1], [0, 1, 1, 1])
 
 
-def test_a_hole_that_neither_model_nor_closed_form_fills_is_not_blended() -> None:
+def test_a_hole_that_neither_model_nor_closed_form_fills_has_its_baseline_alone() -> None:
     declined = form_answer()
     declined.method[:] = NONE
     holes = predict_holes(closed(), IMPUTED, 1000, declined)
-    assert holes.cells.values.shape == (3, 3)
+    np.testing.assert_array_equal(holes.cells.values[3], [NAN, 1, NAN])
     assert np.isnan(holes.cells.values[:, Expert.GAUSSIAN]).all()
+    mixed = blended(IMPUTED, holes, np.tile([0.0, 1.0, 0.0], (4, 1)), declined)
+    assert (mixed.values[1, 0, 1], mixed.method[1, 0, 1]) == (1, Method.LAST_VALUE)
 
 
 def test_probe_answers_of_the_closed_form_are_rounded_and_clipped_and_nan_where_it_declines() -> None:

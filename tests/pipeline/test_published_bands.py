@@ -66,7 +66,6 @@ class Plant:
     offset: float | None  # of the model's values; None: the model is away
     deviation: float | None  # of the closed form; None: there is none
     form_alone: bool
-    adaptive: bool
     scored: bool
     late: int  # of ten holes, how many are told of later
     seed: int
@@ -90,7 +89,7 @@ class Plant:
         return Pipeline(
             rules, {"m": trained.model_copy(update={"sensors": ranges})}, form if form and self.form_alone else imputer,
             form_expert=BlendedRung(form) if form and not self.form_alone else None,
-            score_share=1.0 if self.scored else 0.0, upgrades=True, adaptive_intervals=self.adaptive,
+            score_share=1.0 if self.scored else 0.0, upgrades=True,
         )  # fmt: skip
 
     def records(self) -> list[Record]:
@@ -173,7 +172,6 @@ PLANTS = st.builds(
     offset=st.sampled_from([0.0, 0.004, -2.5, 1e6, None]),
     deviation=st.sampled_from([None, 0.0, 1e-6, 2.0, 1e5]),
     form_alone=st.booleans(),
-    adaptive=st.booleans(),
     scored=st.booleans(),
     late=st.integers(0, 5),
     seed=st.integers(0, 2**16),
@@ -189,7 +187,7 @@ async def test_a_band_holds_its_value_within_the_limits_and_is_as_wide_as_the_re
 async def test_rows_of_every_kind_are_among_those_that_are_looked_at() -> None:
     steady = Sensor("moving", 1234.5, 0.25, 1.7, 2.0, None, keep_sign=True, half=0.3)
     sensors = (steady, replace(steady, max_interval=0.5), Sensor("frozen", 7.0, None, None, None, None, True, 0.0))
-    plant = Plant(sensors, 0.004, 2.0, form_alone=False, adaptive=True, scored=True, late=4, seed=1)
+    plant = Plant(sensors, 0.004, 2.0, form_alone=False, scored=True, late=4, seed=1)
     rows = await published(plant)
     assert_consistent(rows, plant)
     banded = [row for row in rows if row["lower"] is not None]

@@ -5,7 +5,7 @@ from prometheus_client import REGISTRY
 
 from glaim_stream.core.vocabulary import Method, Status
 from glaim_stream.output import Rows
-from glaim_stream.pipeline.row_counts import count_rows
+from glaim_stream.pipeline.accuracy import count_rows
 
 
 def rows(methods: list[Method], revisions: list[int], statuses: list[Status]) -> Rows:

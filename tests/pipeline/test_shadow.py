@@ -30,7 +30,7 @@ def pipeline_of(other: Other | None, *, imputer: object = None, form: Form | Non
     return Pipeline(
         RULES, {"m": contract(4, window=12)}, imputer or Versioned("2", 5.0),  # type: ignore[arg-type]
         form_expert=None if form is None else BlendedRung(form), score_share=1.0, upgrades=True,
-        adaptive_intervals=True, shadow=other, shadow_windows=most,
+        shadow=other, shadow_windows=most,
     )  # fmt: skip
 
 

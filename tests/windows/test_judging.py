@@ -53,7 +53,7 @@ def steps_with_a_spike(groups: int, steps: int) -> list[Event]:
 
 
 def test_each_spike_is_marked_at_its_step_and_hidden_in_the_windows_of_later_steps() -> None:
-    windows = PartitionWindows(catalogue(sensors=2, window=24), plausible=True)
+    windows = PartitionWindows(catalogue(sensors=2, window=24))
     (closed,) = windows.feed(columns(steps_with_a_spike(5, 100)), arrival_ms=0).closed
     place = np.flatnonzero(closed.doubted)
     assert sorted((closed.ts_ms[place] // STEP_MS - 40).tolist()) == closed.group[place].tolist()
@@ -66,7 +66,7 @@ def test_each_spike_is_marked_at_its_step_and_hidden_in_the_windows_of_later_ste
 @pytest.mark.parametrize(("groups", "calls"), [(2, 5), (20, 40)])
 def test_windows_of_several_steps_are_judged_together(groups: int, calls: int) -> None:
     """A step of few groups would need a call of its own."""
-    windows = PartitionWindows(catalogue(sensors=2, window=24), plausible=True)
+    windows = PartitionWindows(catalogue(sensors=2, window=24))
     judged: list[int] = []
 
     def count(rule: Plausibility, values: np.ndarray, observed: np.ndarray) -> np.ndarray:

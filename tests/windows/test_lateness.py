@@ -5,7 +5,7 @@ import pytest
 
 from glaim_stream.core.catalogue import parse_catalogue
 from glaim_stream.core.readings import Readings
-from glaim_stream.windows.lateness import Lateness
+from glaim_stream.windows.history import Lateness
 from glaim_stream.windows.partition import PartitionWindows
 
 MODEL = {"step_s": 60, "revise_after": 2, "max_gap": 3, "sensors": [{"id": "a"}]}

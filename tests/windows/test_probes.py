@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glaim_stream.core.catalogue import Catalogue
+from glaim_stream.windows import probes
 from glaim_stream.windows.history import HORIZON
 from glaim_stream.windows.partition import PartitionWindows
 from glaim_stream.windows.probes import (
@@ -27,10 +28,8 @@ from tests.support import STEP_MS, Event, catalogue, columns
 NAMES = [f"g{n}" for n in range(100)]
 
 
-def probing(
-    rules: Catalogue, share: float = 1.0, names: Sequence[str] = NAMES, *, copies: bool = False
-) -> PartitionWindows:
-    return PartitionWindows(rules, score_share=share, group_names=names, copies=copies)
+def probing(rules: Catalogue, share: float = 1.0, names: Sequence[str] = NAMES) -> PartitionWindows:
+    return PartitionWindows(rules, score_share=share, group_names=names)
 
 
 def full_stream(steps: int, *, groups: int = 1, sensors: int = 8) -> list[Event]:
@@ -64,12 +63,12 @@ WIDE = catalogue(sensors=8, window=48, revise_after=4, max_gap=20)
 
 
 def test_a_probe_cell_is_hidden_and_its_truth_is_the_reading() -> None:
-    probes = fed(probing(WIDE), full_stream(120, groups=5))
-    probed_at = [int(each.step[0]) for each in probes]
+    made = fed(probing(WIDE), full_stream(120, groups=5))
+    probed_at = [int(each.step[0]) for each in made]
     assert probed_at[-100:] == list(range(19, 119)), "every step with a history"
     assert probed_at[0] > 0
     found: set[tuple[int, int]] = set()
-    for each in probes:
+    for each in made:
         newest = int(each.step[0])
         at = each.observed.shape[2] - 1 - each.lag
         assert not each.observed[each.window, each.sensor, at].any()
@@ -115,7 +114,7 @@ def copied_cells(events: Sequence[Event]) -> list[tuple[int, int, int, int, int]
     """Step, group, sensor, lag and gap age of the probe cells that are hidden as recent holes."""
     return [
         (int(each.step[cell]), int(each.group[each.window[cell]]), *(int(column[cell]) for column in columns))
-        for each in fed(probing(WIDE, copies=True), events)
+        for each in fed(probing(WIDE), events)
         for columns in [(each.sensor, each.lag, each.gap_age)]
         for cell in np.flatnonzero(each.copied).tolist()
     ]
@@ -136,9 +135,11 @@ def test_recent_holes_are_copied_together_and_as_long_as_they_are(groups: int) -
     assert len({group for _, group, *_ in cells}) == groups
 
 
-def test_the_windows_of_copies_are_further_ones_and_the_others_do_not_change() -> None:
+def test_the_windows_of_copies_are_further_ones_and_the_others_do_not_change(monkeypatch: pytest.MonkeyPatch) -> None:
     events = [event for event in full_stream(120, groups=5) if not silent(event)]
-    drawn, both = (fed(probing(WIDE, copies=each), events) for each in (False, True))
+    both = fed(probing(WIDE), events)
+    monkeypatch.setattr(probes, "MOST_COPIES", 0)
+    drawn = fed(probing(WIDE), events)
     assert not any(each.copied.any() for each in drawn)
     for one, other in zip(drawn, both, strict=True):
         own = ~other.copied
@@ -157,8 +158,8 @@ def test_without_holes_nothing_is_copied() -> None:
     [(0.01, 20, FEWEST_WINDOWS), (0.01, 2, FEWEST_WINDOWS), (0.25, 20, 5), (1.0, 60, MOST_WINDOWS)],
 )
 def test_a_share_of_the_groups_is_probed_within_the_bounds(share: float, groups: int, expected: int) -> None:
-    probes = fed(probing(WIDE, share), full_stream(60, groups=groups))
-    assert [len(each.values) for each in probes[-30:]] == [expected] * 30
+    made = fed(probing(WIDE, share), full_stream(60, groups=groups))
+    assert [len(each.values) for each in made[-30:]] == [expected] * 30
 
 
 def test_every_group_is_probed_eventually() -> None:
@@ -172,8 +173,8 @@ def test_every_group_is_probed_eventually() -> None:
 
 
 def test_a_group_with_a_single_sensor_is_probed() -> None:
-    probes = fed(probing(catalogue(sensors=1)), full_stream(20, sensors=1))
-    lags = {int(lag) for each in probes for lag in each.lag}
+    made = fed(probing(catalogue(sensors=1)), full_stream(20, sensors=1))
+    lags = {int(lag) for each in made for lag in each.lag}
     assert lags == {0, 2}
 
 
@@ -202,8 +203,8 @@ SMALL = catalogue(sensors=3, window=6, lateness_s=2)
 def test_the_probes_do_not_depend_on_the_batches(events: list[Event], cuts: set[int], ordered: bool) -> None:
     if ordered:
         events = sorted(events, key=lambda event: event.time_ms)
-    whole = as_bytes(fed(probing(SMALL, copies=True), events))
-    windows, parts = probing(SMALL, copies=True), []
+    whole = as_bytes(fed(probing(SMALL), events))
+    windows, parts = probing(SMALL), []
     edges = [0, *sorted(cut for cut in cuts if cut < len(events)), len(events)]
     for start, end in pairwise(edges):
         parts += fed(windows, events[start:end], first_offset=start)
@@ -218,10 +219,10 @@ def test_a_rebuild_makes_the_same_probes_for_the_last_96_steps(events: list[Even
         events = sorted(events, key=lambda event: event.time_ms)
     later = [Event(event.time_ms + jump * STEP_MS, event.value, event.group, event.sensor) for event in events]
     events = [*events, *later]
-    windows = probing(SMALL, copies=True)
+    windows = probing(SMALL)
     live = as_bytes(fed(windows, events))
     first = windows.rebuild_from(len(events))
-    again = probing(SMALL, copies=True)
+    again = probing(SMALL)
     rebuilt = as_bytes(fed(again, events[first:], first_offset=first))
     closable = max(event.time_ms for event in events) // STEP_MS - 2
     recent = {step: made for step, made in live.items() if step >= closable - HORIZON}

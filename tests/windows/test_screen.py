@@ -93,7 +93,6 @@ def windows_of(seed: int, *, screened: bool) -> PartitionWindows:
     ranged = (np.full(SENSORS, 40.0), np.full(SENSORS, 60.0)) if rng.random() < 0.5 else None
     windows = PartitionWindows(
         catalogue(sensors=sensors, window=WINDOW, bucket=str(rng.choice(["last", "mean"])), lateness_s=2, max_gap=6),
-        plausible=True,
         trained_ranges=[ranged],
     )
     if not screened:
@@ -149,7 +148,7 @@ def _rest(event: Event) -> tuple[float, int, int, int, int, int | None]:
 
 def judged_windows(values: Doubles) -> int:
     """How many windows of one group [C, steps] are judged as its steps close."""
-    windows = PartitionWindows(catalogue(sensors=len(values), window=96), plausible=True)
+    windows = PartitionWindows(catalogue(sensors=len(values), window=96))
     judged = 0
 
     def count(rule: Plausibility, window: Doubles, observed: NDArray[np.bool_]) -> NDArray[np.bool_]:

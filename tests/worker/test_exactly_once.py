@@ -19,8 +19,8 @@ from glaim_stream.output import Output, read_rows
 from glaim_stream.pipeline import Pipeline
 from glaim_stream.windows import Applied, PartitionWindows
 from glaim_stream.worker import partition
+from glaim_stream.worker.batches import Batch
 from glaim_stream.worker.partition import PartitionWorker
-from glaim_stream.worker.unpublished import Work
 from tests.support import POISON, MemoryRebuilder, PoisonedPipeline, Record, catalogue, json_record, until
 
 RULES = catalogue(sensors=2, revise_after=2, idle_timeout_s=10.0, window=12, max_gap=4)
@@ -99,7 +99,7 @@ class Bench:
 
         expected = self.done + 1
         delivery = self.ledger.deliver(records[0].offset, records[-1].offset + 1)
-        await self.worker.submit(Work(records, delivery, answered, seeks))
+        await self.worker.submit(Batch(records, delivery, seeks, answered))
         await until(lambda: self.done >= expected)
 
     async def idle(self, passed_ms: int) -> None:
@@ -190,7 +190,7 @@ async def test_a_batch_that_arrives_in_the_moment_of_a_fence_is_dropped_like_the
     broker = Broker()
     async with bench(broker, topic) as it:
         await it.work(topic[:3])
-        late = Work(topic[6:9], it.ledger.deliver(6, 9), lambda: None, 0)
+        late = Batch(topic[6:9], it.ledger.deliver(6, 9))
         publish = it.outlet.publish
 
         async def arrive() -> None:
@@ -344,7 +344,7 @@ async def test_a_worker_killed_between_slices_has_published_none_of_them(answere
         await it.work(SILENCE)
     imputer = Hanging(answered)
     async with bench(broker, SILENCE, budget=SLICED, imputer=imputer) as it:
-        await it.worker.submit(Work(SILENCE, it.ledger.deliver(0, 4), lambda: None))
+        await it.worker.submit(Batch(SILENCE, it.ledger.deliver(0, 4)))
         await until(lambda: imputer.calls > answered)
     assert (broker.outputs, broker.commit) == ([], None)
     async with bench(broker, SILENCE, budget=SLICED) as it:

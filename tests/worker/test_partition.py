@@ -26,9 +26,9 @@ from glaim_stream.pipeline import Pipeline
 from glaim_stream.windows import Applied, PartitionWindows
 from glaim_stream.worker import partition as module
 from glaim_stream.worker import restore
+from glaim_stream.worker.batches import Batch
 from glaim_stream.worker.outlet import AtLeastOnce
 from glaim_stream.worker.partition import PartitionWorker
-from glaim_stream.worker.unpublished import Work
 from tests.support import MemoryPublisher, MemoryRebuilder, Neighbours, Record, catalogue, header, json_record, until
 
 RULES = catalogue(sensors=1)
@@ -55,7 +55,7 @@ class Bench:
 
     async def submit(self, records: Sequence[Record]) -> None:
         delivery = self.ledger.deliver(records[0].offset, records[-1].offset + 1)
-        await self.worker.submit(Work(records, delivery, lambda: self.done.append(records[0].offset)))
+        await self.worker.submit(Batch(records, delivery, done=lambda: self.done.append(records[0].offset)))
 
     async def work(self, *batches: Sequence[Record]) -> None:
         """Submit batches and wait until all of them are answered."""
@@ -404,7 +404,7 @@ async def test_the_default_clock_does_not_follow_jumps_of_the_wall_clock(monkeyp
     publisher.gate.set()
     pipeline = Clocked(RULES, {}, Ladder([Interpolation()]))
     worker = PartitionWorker("in", 3, pipeline, AtLeastOnce(publisher), MemoryRebuilder(), batches_in_flight=1)
-    await worker.submit(Work(steps(0), OffsetLedger().deliver(0, 1), done.set))
+    await worker.submit(Batch(steps(0), OffsetLedger().deliver(0, 1), done=done.set))
     await asyncio.wait_for(done.wait(), 30)
     await worker.stop()
     assert before_ms <= seen[0] <= steady_ms()
@@ -419,7 +419,7 @@ async def test_a_batch_is_answered_with_the_rebuild_offset_of_its_windows() -> N
         for offset in range(0, 24, 8):
             batch = steps(*range(offset, offset + 8), first_offset=offset)
             deliveries.append(it.ledger.deliver(offset, offset + 8))
-            await it.worker.submit(Work(batch, deliveries[-1], lambda: it.done.append(0)))
+            await it.worker.submit(Batch(batch, deliveries[-1], done=lambda: it.done.append(0)))
         await settle()
         it.publisher.gate.set()
         await until(lambda: len(it.done) == 3)

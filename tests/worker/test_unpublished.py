@@ -9,7 +9,8 @@ from glaim_stream.output import Origin, Output
 from glaim_stream.pipeline import Pending, Pipeline
 from glaim_stream.pipeline.querying import Answer
 from glaim_stream.windows import Applied
-from glaim_stream.worker.unpublished import Unpublished, UnpublishedQueue
+from glaim_stream.worker.batches import Batch
+from glaim_stream.worker.unpublished import UnpublishedQueue
 from tests.support import Record, catalogue, json_record
 
 SCORES = Pipeline(catalogue(), {}, Interpolation()).scores()
@@ -19,13 +20,13 @@ async def answered() -> list[Answer]:
     return []
 
 
-async def part(number: int, *, more: bool = False, records: bool = True, **fields: Any) -> Unpublished:
+async def part(number: int, *, more: bool = False, records: bool = True, **fields: Any) -> Batch:
     """A batch or slice whose imputer has answered; its output has its number as the origin's offset."""
     query = asyncio.create_task(answered())
     await query
     given: list[Record] = [json_record(number)] if records else []
     pending = Pending(given, Applied(), query, None, SCORES, Origin(number, 0), **fields)
-    return Unpublished(pending, None, None if more else Commit(number, 0), more)
+    return Batch(pending=pending, commit=None if more else Commit(number, 0), more=more)
 
 
 async def output_of(pending: Pending) -> Output:
@@ -43,7 +44,7 @@ async def published(queue: UnpublishedQueue) -> list[tuple[list[int], list[int]]
     return found
 
 
-async def filled(*parts: Unpublished, transactions: bool = True) -> UnpublishedQueue:
+async def filled(*parts: Batch, transactions: bool = True) -> UnpublishedQueue:
     queue = UnpublishedQueue(10, transactions=transactions)
     for each in parts:
         await queue.put(each)
@@ -85,7 +86,7 @@ async def test_slices_since_the_last_complete_record_are_dropped_when_they_are_r
 async def test_a_batch_whose_imputer_has_not_answered_has_a_transaction_of_its_own() -> None:
     slow = asyncio.create_task(asyncio.sleep(0.01, [Answer(0, None, None, None, None)]))
     pending = Pending([], Applied(), slow, None, SCORES, Origin(2, 0))
-    assert await published(await filled(await part(1), Unpublished(pending, None, Commit(2, 0)))) == [
+    assert await published(await filled(await part(1), Batch(pending=pending, commit=Commit(2, 0)))) == [
         ([1], [1]),
         ([2], [2]),
     ]

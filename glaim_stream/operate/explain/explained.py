@@ -23,9 +23,7 @@ ROUNDING = "rounding to the sensor's resolution and limits"
 CORRECTION = "correction by the network"
 OTHER_EXPERTS = "the other experts of the blend"
 DIFFERENCE = "difference from the published value"
-UNADAPTED = (
-    "the band is the closed form's own; a worker with GLAIM_ADAPTIVE_INTERVALS widens or narrows it by recent errors"
-)
+UNADAPTED = "the band is the closed form's own; a worker that probes widens or narrows it by recent errors"
 
 
 @dataclass(frozen=True)

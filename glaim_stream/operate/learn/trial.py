@@ -16,9 +16,9 @@ from glaim_stream.form import (
     Kind,
     are,
     carried_value,
-    hidden_cells,
     interpolation,
     rows_needed,
+    stream_gaps,
 )
 
 MOST_WINDOWS = 512
@@ -66,7 +66,7 @@ def errors_of(forms: Mapping[str, ClosedForm], series: FormSeries, held: int, st
     direction = np.zeros(windows.values.shape[1], np.bool_) if first is None else are(first.kinds, Kind.ANGLE)
     errors: Errors = {name: {} for name in (*forms, INTERPOLATION, LAST_VALUE)}
     for case in CASES:
-        hidden = hidden_cells(case, windows.observed) & (times_ms >= since_ms)[:, None, :]
+        hidden = stream_gaps(case, windows.observed) & (times_ms >= since_ms)[:, None, :]
         seen = windows.observed & ~hidden
         last, line = carried_value(windows.values, seen), interpolation(windows.values, seen, direction)
         scored = hidden & np.isfinite(last) & counted

@@ -1,10 +1,9 @@
 """Live accuracy: errors and coverage of filled values, summed over stretches of event time, as records."""
 
 from glaim_stream.output.quality.cells import Column, JudgedCells, TruthSource, age_of
-from glaim_stream.output.quality.comparison import METHODS, Comparison
 from glaim_stream.output.quality.kept import KeptKeys
 from glaim_stream.output.quality.partition import PartitionQuality
-from glaim_stream.output.quality.records import Record, group_of_key
+from glaim_stream.output.quality.records import METHODS, Comparison, Record
 from glaim_stream.output.quality.stretches import Stretch
 
 __all__ = [
@@ -18,5 +17,4 @@ __all__ = [
     "Stretch",
     "TruthSource",
     "age_of",
-    "group_of_key",
 ]

@@ -34,8 +34,6 @@ as floats and would write a million as 1e+06.
 - name: GLAIM_SCORE_SHARE
   value: {{ .Values.worker.scoreShare | quote }}
 {{- end }}
-- name: GLAIM_ADAPTIVE_INTERVALS
-  value: {{ .Values.worker.adaptiveIntervals | quote }}
 - name: GLAIM_METRICS_PORT
   value: {{ .Values.metrics.port | int64 | quote }}
 - name: GLAIM_METRICS_HOST

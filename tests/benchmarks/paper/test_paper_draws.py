@@ -7,14 +7,14 @@ import pytest
 
 from benchmarks.paper import draws, lines
 from benchmarks.paper.__main__ import main
-from benchmarks.paper.masks import hidden_cells
+from benchmarks.paper.masks import window_masks
 
 pytestmark = pytest.mark.slow  # it trains or fits; quicker: test_paper_cells.py, test_paper_page.py, test_blend.py
 
 
 def test_draws_differ_and_the_first_equals_the_tables_draw() -> None:
-    table, first, second = (hidden_cells("ETTh1", "random", 0.3, 96, 40, 7, draw=draw) for draw in (0, 1, 2))
-    np.testing.assert_array_equal(table, hidden_cells("ETTh1", "random", 0.3, 96, 40, 7))
+    table, first, second = (window_masks("ETTh1", "random", 0.3, 96, 40, 7, draw=draw) for draw in (0, 1, 2))
+    np.testing.assert_array_equal(table, window_masks("ETTh1", "random", 0.3, 96, 40, 7))
     for one, other in ((table, first), (first, second)):
         # Two independent draws agree in 0.3^2 + 0.7^2 of the cells; with 26,880 cells the deviation is 0.3 %.
         assert np.mean(one == other) == pytest.approx(0.58, abs=0.015)

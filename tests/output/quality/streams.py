@@ -27,9 +27,7 @@ def pipeline_of(
 ) -> Pipeline:
     contracts = {"m": contract(4, window=12, residual_quantiles=WIDE)}
     expert = None if form is None else BlendedRung(form)
-    return Pipeline(
-        RULES, contracts, imputer, form_expert=expert, score_share=share, adaptive_intervals=True, quality=quality
-    )
+    return Pipeline(RULES, contracts, imputer, form_expert=expert, score_share=share, quality=quality)
 
 
 class Drifting(Neighbours):

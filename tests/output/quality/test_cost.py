@@ -53,14 +53,14 @@ async def test_live_accuracy_takes_a_few_hundredths_of_the_work(
     """One small step a batch, one large step, and many steps as in a catch-up; no network and no Kafka beside it."""
     watch = Watch()
     for owner, name in (
-        (settling, "hidden_cells"), (settling, "count_stretch"), (ModelQuality, "add_rows"),
+        (settling, "scored_cells"), (settling, "count_stretch"), (ModelQuality, "add_rows"),
         (ModelQuality, "add_probes"), (ModelQuality, "take_until"), (PartitionQuality, "note_over"),
     ):  # fmt: skip
         monkeypatch.setattr(owner, name, watch.around(getattr(owner, name)))
     monkeypatch.setattr(
         PartitionQuality, "take", watch.around(lambda self, take=PartitionQuality.take: list(take(self)))
     )
-    pipeline = Pipeline(RULES, {}, Ladder([Interpolation()]), score_share=0.1, adaptive_intervals=True, quality=True)
+    pipeline = Pipeline(RULES, {}, Ladder([Interpolation()]), score_share=0.1, quality=True)
     restore = CopyRestore(pipeline, now_ms=lambda: NOW_MS)
     engine = PartitionEngine(pipeline, restore, topic="t", partition=0, now_ms=lambda: NOW_MS)
     parts = batches(groups, steps, steps_a_batch)

@@ -60,7 +60,7 @@ def stream_of(values: Doubles, repository: Path) -> Stream:
     pipeline = Pipeline(
         RULES, {"m": contract(4, window=12)}, Ladder([Interpolation()]),
         form_expert=BlendedRung(ClosedFormImputer(repository, RULES.models)), score_share=1.0,
-        adaptive_intervals=True, quality=True,
+        quality=True,
     )  # fmt: skip
     return pipeline, [json_record(at, **each) for at, each in enumerate(out)]
 

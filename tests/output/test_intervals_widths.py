@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.output import SensorTable
-from glaim_stream.pipeline.widths import HalfWidths, half_widths
+from glaim_stream.output.intervals import HalfWidths
 from tests.support import catalogue, contract
 
 QUANTILES = {
@@ -43,7 +43,7 @@ def test_where_one_is_not_known_the_other_stands_in() -> None:
 
 
 def test_half_widths_are_those_of_the_contract_and_of_the_deviation() -> None:
-    found = half_widths(
+    found = HalfWidths.found(
         np.array([0, 0, 1, 1]),
         np.array([1, 2, 1, 9]),
         np.array([True, False, True, True]),
@@ -64,5 +64,5 @@ def test_half_widths_are_those_of_the_contract_and_of_the_deviation() -> None:
 
 def test_a_value_that_no_version_answered_has_the_first_contract_s_half_widths() -> None:
     at = np.array([0])
-    found = half_widths(at, at + 1, at == 0, at > 0, table(), lambda _: table(intervals=False), version=[""])
+    found = HalfWidths.found(at, at + 1, at == 0, at > 0, table(), lambda _: table(intervals=False), version=[""])
     np.testing.assert_allclose(found.half, [[[1.0, 2.0], [1.0, 2.0]]])
