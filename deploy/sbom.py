@@ -65,7 +65,7 @@ class Content:
 
 
 CONTENTS = (
-    Content("worker", CHECKOUT / "requirements" / "core.txt"),
+    Content("worker", CHECKOUT / "requirements" / "core.txt", extras=frozenset({"audit"})),
     Content("training", CHECKOUT / "requirements" / "training.txt", extras=frozenset({"training"})),
 )
 

@@ -14,8 +14,8 @@ from glaim_stream.imputers import BlendedRung, ClosedFormImputer, Interpolation,
 from glaim_stream.output.records import Method
 from glaim_stream.pipeline import Pipeline
 from tests.output.quality.streams import Partition, documents
-from tests.pipeline.form_streams import NOW_MS, RULES
-from tests.support import Record, contract, json_record
+from tests.pipeline.form_streams import NOW_MS
+from tests.support import Record, catalogue, contract, json_record
 
 ROWS, TRAINING = 4000, 2500
 LAG = 4  # steps after which a late reading comes
@@ -45,6 +45,19 @@ def stream_of(values: Doubles, repository: Path) -> Stream:
     """Every fourth reading of valve and direction is missing; every second of these comes later."""
     out, held = [], defaultdict(list)
     known = values[None, :, :TRAINING]
+    circle = {"unit": "deg", "min": -180.0, "max": 180.0} if values[WIND].min() < 0 else {"min": 0.0, "max": 360.0}
+    ids = [{"id": f"s{sensor}"} for sensor in range(4)]
+    rules = catalogue(sensors=[*ids[:WIND], ids[WIND] | circle], window=12, revise_after=2, max_gap=8)
+    ranges = zip(known[0].min(axis=1).tolist(), known[0].max(axis=1).tolist(), strict=True)
+    trained = contract(4, window=12)
+    trained = trained.model_copy(
+        update={
+            "sensors": [
+                sensor.model_copy(update={"minimum": least, "maximum": most})
+                for sensor, (least, most) in zip(trained.sensors, ranges, strict=True)
+            ]
+        }
+    )
     fitted = fit(known, np.isfinite(known), start_ms=0, step_ms=1000, sensors=("s0", "s1", "s2", "s3"), steps=12)
     assert fitted.form.kinds[VALVE:] == (Kind.STATE, Kind.ANGLE)
     (repository / "m").mkdir()
@@ -58,8 +71,8 @@ def stream_of(values: Doubles, repository: Path) -> Stream:
                 held[step + LAG].append(reading)
         out += held[step]
     pipeline = Pipeline(
-        RULES, {"m": contract(4, window=12)}, Ladder([Interpolation()]),
-        form_expert=BlendedRung(ClosedFormImputer(repository, RULES.models)), score_share=1.0,
+        rules, {"m": trained}, Ladder([Interpolation()]),
+        form_expert=BlendedRung(ClosedFormImputer(repository, rules.models)), score_share=1.0,
         quality=True,
     )  # fmt: skip
     return pipeline, [json_record(at, **each) for at, each in enumerate(out)]
