@@ -70,4 +70,4 @@ async def test_live_accuracy_takes_a_few_hundredths_of_the_work(
     spent_s = time.thread_time() - start_s
     print(f"{groups} groups, {steps_a_batch} steps a batch: {100 * watch.spent_s / spent_s:.1f} % of {spent_s:.2f} s")
     assert records > 0
-    assert 0 < watch.spent_s < 0.06 * spent_s
+    assert 0 < watch.spent_s < 0.08 * spent_s  # 0.055 on an idle machine, 0.061 with three other processes
