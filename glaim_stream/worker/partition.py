@@ -197,6 +197,7 @@ class PartitionWorker:
     def _done(self, batch: Batch) -> None:
         self._outstanding.discard(batch)
         batch.done()
+        batch.records, batch.pending = (), None  # the batch is the value of an event that Faust holds for longer
 
     async def _apply_batches(self) -> None:
         while True:
@@ -371,10 +372,9 @@ class PartitionWorker:
             delivery.answer(delivery.next_offset)
         else:
             delivery.answer(min(commit.rebuild_from, delivery.next_offset), commit.clock, commit.stamps)
-        self._done(applied)
         if applied.pending is not None and applied.pending.applied.closed:
-            latency_ms = self._now_ms() - applied.records[-1].timestamp
-            metrics.output_latency_seconds.observe(latency_ms / 1000)
+            metrics.output_latency_seconds.observe((self._now_ms() - applied.records[-1].timestamp) / 1000)
+        self._done(applied)
 
     def _set_gauges(self, windows: PartitionWindows) -> None:
         label = str(self._partition)

@@ -159,7 +159,7 @@ def started(directory: Path, prefix: str, *, named: bool, without: str | None) -
             consumer_group=prefix + "worker",
             partitions=PARTITIONS,
             delivery="exactly_once",
-            kafka_extra={"session_timeout_ms": SESSION_S * 1000},
+            kafka_extra={"session_timeout_ms": round(SESSION_S * 1000)},
             catalogue=catalogue,
             model_repository=repository,
             triton=model_network.address,
