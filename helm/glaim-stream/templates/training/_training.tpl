@@ -48,7 +48,6 @@ the same Job therefore continues where the previous one stopped, while the next 
     - {{ include "glaim-stream.training.data" . }}
     {{- if eq .Values.training.data.source "topic" }}
     # The layout of the dump, which overrides the layout in the configuration.
-    - --layout=long
     - --time=time
     - --group=group
     - --sensor=sensor
