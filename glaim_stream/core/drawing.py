@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.core.masks import runs
+
 Reals = NDArray[np.floating[Any]]
 _RIGHT, _TOP, _BOTTOM = 8, 8, 24
 _TIME_STEPS_MIN = (5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080)
@@ -166,15 +168,15 @@ def sensor_chart(
     y = PixelScale(low - margin, high + margin, size.height - _BOTTOM, _TOP)
     parts = [*_axes(size, x, y, ticks(low, high), marks)]
     holes = ~np.isfinite(curves.observed)
-    for start, stop in runs(holes & np.isfinite(curves.lower) & np.isfinite(curves.upper)):
+    for start, stop in runs(holes & np.isfinite(curves.lower) & np.isfinite(curves.upper)).tolist():
         parts.append(element("path", class_="band", d=_band(curves, x, y, start, stop)))
-    for start, stop in runs(~holes):
+    for start, stop in runs(~holes).tolist():
         parts.append(_line("observed", x, y, curves.observed, start, stop))
     for kind, values in (("straight", curves.straight), ("filled", curves.filled)):
         if values is None:
             continue
         joined = np.where(holes, values, curves.observed)
-        for start, stop in runs(holes & np.isfinite(values)):  # to the readings beside them, so that no line breaks
+        for start, stop in runs(holes & np.isfinite(values)).tolist():  # to the readings beside them, without a break
             parts.append(_line(kind, x, y, joined, max(0, start - 1), min(steps, stop + 1)))
     for kind, values, radius in (("truth", curves.truth, 2.8), ("doubtful", curves.doubtful, 3.0)):
         if values is None:
@@ -210,12 +212,6 @@ def key_circle(kind: str) -> str:
 
 
 KEY_BAND = element("path", class_="band", d="M1,2L27,2L27,12L1,12Z")
-
-
-def runs(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """The bounds [start, stop) of each run of True."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
-    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
 def _range(curves: Curves) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.core.masks import runs
 from glaim_stream.files.form import Sentinel
 
 # Numbers that instruments and archives write for missing values: -99, -999.25, -9999, 9999.9, 1e+20, integer limits.
@@ -163,7 +164,6 @@ def _zero_block(values: NDArray[np.float64], levels: NDArray[np.float64]) -> Sen
         return None
     if zero.sum() > _MOST_ZEROS * np.isfinite(values).sum():
         return None  # nights, and days without rain
-    runs = np.diff(np.flatnonzero(np.diff(np.concatenate([[0], zero.astype(np.int8), [0]]))))[::2]
-    if not len(runs) or runs.max() < 3:
+    if np.diff(runs(zero)).max(initial=0) < 3:
         return None
     return Sentinel("", 0.0, int(zero.sum()), np.nan, float(levels[1]), False)

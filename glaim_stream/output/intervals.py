@@ -164,18 +164,8 @@ def reaching(
 
     No interval is narrower than the sensor's resolution: a frozen sensor has errors that it cannot show.
     """
-    return _around(value, half_widths[:, 0], half_widths[:, 1], sensor, table)
-
-
-def _around(
-    value: Doubles,
-    below: Doubles,
-    above: Doubles,
-    sensor: Ints,
-    table: SensorTable,
-) -> tuple[Doubles, Doubles]:
     low, high, resolution = table.low[sensor], table.high[sensor], table.resolution[sensor]
-    below, above = (np.clip(each, resolution, np.finfo(np.float64).max / 4) for each in (below, above))
+    below, above = (np.clip(each, resolution, np.finfo(np.float64).max / 4) for each in half_widths.T)
     lower = np.minimum(publishable(value - below, sensor, table), value)
     upper = np.maximum(publishable(value + above, sensor, table), value)
     # From a limit that is no multiple of the resolution, the next multiple is less than one resolution away.
@@ -207,8 +197,7 @@ def bands(
     Returns:
         Lower and upper, float64 [n]; NaN where the deviation is not known.
     """
-    half = BAND * deviation
-    return _around(value, half, half, sensor, table)
+    return reaching(value, np.stack([BAND * deviation] * 2, axis=1), sensor, table)
 
 
 def publishable(

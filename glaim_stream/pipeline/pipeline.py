@@ -76,7 +76,7 @@ class HeldCodes:
         return holder
 
     def release(self) -> None:
-        """Release the codes that nobody holds, once the names have doubled since the last time."""
+        """Release the codes without a holder once the names have doubled since the last time."""
         if len(self._index) <= self._release_at:
             return
         self._index.release(codes for holder in self._holders for codes in holder.group_codes())

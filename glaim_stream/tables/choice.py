@@ -15,11 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.core.masks import runs
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.form import Kind, are
 from glaim_stream.tables.fitted import SensorFits
 from glaim_stream.tables.holes import Holes
-from glaim_stream.tables.lines import Lines, runs
+from glaim_stream.tables.lines import Lines
 from glaim_stream.tables.long_gaps import KNOWN
 
 Bools = NDArray[np.bool_]
@@ -105,7 +106,7 @@ def _gaps_with(cells: Bools, observed: Bools) -> Bools:
     """Cells [C, N] of the gaps that contain any of these cells."""
     out = np.zeros_like(cells)
     for sensor in np.flatnonzero(cells.any(axis=1)):
-        for first, end in zip(*runs(~observed[sensor]), strict=True):
+        for first, end in runs(~observed[sensor]):
             out[sensor, first:end] = cells[sensor, first:end].any()
     return out
 
@@ -128,7 +129,7 @@ def better_by_line(values: Doubles, far: Bools, expected: Doubles, told: Bools) 
     for sensor in np.flatnonzero(far.any(axis=1)):
         row = values[sensor]
         tried: dict[tuple[int, bool, int], float] = {}
-        for first, end in zip(*runs(np.isnan(row)), strict=True):
+        for first, end in runs(np.isnan(row)):
             gap = slice(first, end)
             cells = far[sensor, gap]
             if not cells.any():

@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.masks import runs
 from glaim_stream.form import LARGEST, ClosedForm, Limits, by_kind
 from glaim_stream.tables.choice import Choice, choose
 from glaim_stream.tables.fit import fit
 from glaim_stream.tables.fitted import SensorFits
 from glaim_stream.tables.groups import FilledGroup, Group, Progress, Result, Trainer
 from glaim_stream.tables.holes import Holes
-from glaim_stream.tables.lines import Lines, lines, runs
+from glaim_stream.tables.lines import Lines, lines
 from glaim_stream.tables.resting import apart
 from glaim_stream.tables.units import units_of
 
@@ -226,7 +227,7 @@ def bounds(row: Doubles, line: Doubles, scale: Doubles, cells: Bools) -> tuple[D
         cells: bool [N], missing cells between two readings, the later one not smaller.
     """
     lower, upper = np.full(row.shape, np.nan), np.full(row.shape, np.nan)
-    for first, end in zip(*runs(np.isnan(row)), strict=True):
+    for first, end in runs(np.isnan(row)):
         if cells[first:end].any():
             gap = slice(first, end)
             half = _width(row, int(end - first + 1)) * scale[gap]

@@ -178,14 +178,18 @@ def frame_of(table: Any) -> Frame:
         found = nw.from_native(pa.table(table), eager_only=True)
     if isinstance(found, nw.LazyFrame):
         lazy = found.implementation.is_polars()
-        return Frame(found.collect(), (lambda filled: filled.lazy()) if lazy else lambda filled: filled)
-    same_kind: Callable[[Any], Any] = lambda filled: filled  # noqa: E731
+        return Frame(found.collect(), (lambda filled: filled.lazy()) if lazy else _unchanged)
+    same_kind: Callable[[Any], Any] = _unchanged
     if isinstance(found, nw.Series):
         found, same_kind = found.to_frame(), _as_series_like(table)
     require_unique(found.columns)
     if not found.implementation.is_pandas_like():
         return Frame(found, same_kind)
     return Frame(found, same_kind, *_index_of(found.to_native().index))
+
+
+def _unchanged(table: Any) -> Any:
+    return table
 
 
 def _of_array(array: NDArray[Any]) -> ArrayFrame:

@@ -87,9 +87,7 @@ class _Rows:
     value: Any = None
 
 
-def placed(
-    frame: Frame, flags: Flags, step_ms: int | None = None, sensors: Sequence[str] | None = None
-) -> Placed:  # fmt: skip
+def placed(frame: Frame, flags: Flags, step_ms: int | None = None, sensors: Sequence[str] | None = None) -> Placed:
     """Place the rows of a table on even grids, one per group.
 
     Args:

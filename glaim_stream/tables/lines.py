@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.core.masks import runs
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.form import Kind, are, distances, resets, simple_value
 
@@ -61,12 +62,6 @@ def gap_lengths(missing: Bools) -> Ints:
     """Length of the run of missing cells in which each cell [C, N] lies; 0 elsewhere."""
     out = np.zeros(missing.shape, np.int64)
     for sensor, row in enumerate(missing):
-        first, end = runs(row)
-        out[sensor, row] = np.repeat(end - first, end - first)
+        lengths = np.diff(runs(row)).ravel()
+        out[sensor, row] = np.repeat(lengths, lengths)
     return out
-
-
-def runs(row: Bools) -> tuple[Ints, Ints]:
-    """First steps of the runs of true cells in a row [N], and the steps after their last ones."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], row, [False]])))
-    return edges[::2], edges[1::2]

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from glaim_stream.core.contract import ResidualQuantiles
+from glaim_stream.core.masks import runs
 from glaim_stream.form import interpolation, last_value
 from training.checkpoint import Checkpoint
 from training.config import RunConfig, data_path
@@ -158,8 +159,7 @@ def _data(state: Checkpoint, series: GroupSeries, parts: Split, config: RunConfi
 
 def _longest(missing: np.ndarray[Any, np.dtype[np.bool_]]) -> int:
     """Return the longest run of True, in steps."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], missing, [False]]).astype(np.int8)))
-    return int((edges[1::2] - edges[::2]).max(initial=0))
+    return int(np.diff(runs(missing)).max(initial=0))
 
 
 def _model(model: GLAIM, config: RunConfig) -> dict[str, Any]:
