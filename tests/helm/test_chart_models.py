@@ -9,6 +9,7 @@ import pytest
 from tests.helm.matrix import CONFIG, MATRIX, SMALLEST, merged
 from tests.helm.rendered import Object, containers, environment, of_kind, triton_pod, worker_pod
 from training.config import read
+from training.fit.options import parser
 
 if TYPE_CHECKING:
     from tests.helm.conftest import Chart
@@ -48,6 +49,8 @@ def test_steps_of_a_retraining_run_in_order(chart: Chart) -> None:
     assert fit[fit.index("--model-repo") + 1] == commands(bucket)["push"][3] == "/models/repository"
     assert "export.version=0" in fit
     assert "--resume" in fit
+    for each in (volume, bucket):
+        parser(None).parse_args(commands(each)["fit"][3:])  # an argument that the training does not know ends it
 
 
 @pytest.mark.parametrize(("matrix", "where"), [(VOLUME, "/models/repository"), (BUCKET, "s3://")])

@@ -14,6 +14,7 @@ from tests.support import Record, catalogue, json_record
 
 RULES = catalogue(sensors=8, window=96, max_gap=48, revise_after=8, lateness_s=0, max_ahead_s=30)
 NOW_MS = 10**9
+LARGEST_SHARE = 0.06
 
 
 def batches(groups: int, steps: int, steps_a_batch: int) -> list[list[Record]]:
@@ -60,14 +61,15 @@ async def test_live_accuracy_takes_a_few_hundredths_of_the_work(
     monkeypatch.setattr(
         PartitionQuality, "take", watch.around(lambda self, take=PartitionQuality.take: list(take(self)))
     )
-    pipeline = Pipeline(RULES, {}, Ladder([Interpolation()]), score_share=0.1, quality=True)
-    restore = CopyRestore(pipeline, now_ms=lambda: NOW_MS)
-    engine = PartitionEngine(pipeline, restore, topic="t", partition=0, now_ms=lambda: NOW_MS)
-    parts = batches(groups, steps, steps_a_batch)
-    start_s, records = time.thread_time(), 0
-    for part in parts:
-        records += len((await engine.finish(await engine.apply(part))).quality)
-    spent_s = time.thread_time() - start_s
-    print(f"{groups} groups, {steps_a_batch} steps a batch: {100 * watch.spent_s / spent_s:.1f} % of {spent_s:.2f} s")
-    assert records > 0
-    assert 0 < watch.spent_s < 0.08 * spent_s  # 0.055 on an idle machine, 0.061 with three other processes
+    parts, shares = batches(groups, steps, steps_a_batch), list[float]()
+    while len(shares) < 3 and min(shares, default=1.0) >= LARGEST_SHARE:  # other processes only add to a share
+        pipeline = Pipeline(RULES, {}, Ladder([Interpolation()]), score_share=0.1, quality=True)
+        restore = CopyRestore(pipeline, now_ms=lambda: NOW_MS)
+        engine = PartitionEngine(pipeline, restore, topic="t", partition=0, now_ms=lambda: NOW_MS)
+        start_s, records, watch.spent_s = time.thread_time(), 0, 0.0
+        for part in parts:
+            records += len((await engine.finish(await engine.apply(part))).quality)
+        shares.append(watch.spent_s / (time.thread_time() - start_s))
+        assert records > 0
+    print(f"{groups} groups, {steps_a_batch} steps a batch: {100 * min(shares):.1f} %")
+    assert 0 < min(shares) < LARGEST_SHARE

@@ -48,16 +48,10 @@ def stream_of(values: Doubles, repository: Path) -> Stream:
     circle = {"unit": "deg", "min": -180.0, "max": 180.0} if values[WIND].min() < 0 else {"min": 0.0, "max": 360.0}
     ids = [{"id": f"s{sensor}"} for sensor in range(4)]
     rules = catalogue(sensors=[*ids[:WIND], ids[WIND] | circle], window=12, revise_after=2, max_gap=8)
-    ranges = zip(known[0].min(axis=1).tolist(), known[0].max(axis=1).tolist(), strict=True)
     trained = contract(4, window=12)
-    trained = trained.model_copy(
-        update={
-            "sensors": [
-                sensor.model_copy(update={"minimum": least, "maximum": most})
-                for sensor, (least, most) in zip(trained.sensors, ranges, strict=True)
-            ]
-        }
-    )
+    ranges = zip(trained.sensors, known[0].min(axis=1).tolist(), known[0].max(axis=1).tolist(), strict=True)
+    sensors = [each.model_copy(update={"minimum": least, "maximum": most}) for each, least, most in ranges]
+    trained = trained.model_copy(update={"sensors": sensors})
     fitted = fit(known, np.isfinite(known), start_ms=0, step_ms=1000, sensors=("s0", "s1", "s2", "s3"), steps=12)
     assert fitted.form.kinds[VALVE:] == (Kind.STATE, Kind.ANGLE)
     (repository / "m").mkdir()
