@@ -130,6 +130,7 @@ class Reading:
     groups: tuple[str, ...]  # names; empty where the file names no group
     group_of_row: NDArray[np.int64]  # [R]; -1 where the row names none, 0 everywhere in a file without groups
     values: NDArray[np.float64]
+    kept: NDArray[np.bool_]  # [C, R]; cells that hold something else than a usable reading, and stay as they are
     sensor_of_row: NDArray[np.int64] | None = None
     places: tuple[int, ...] = ()  # indices of the sensors' columns in the file (long: of the value's)
     line_of_row: NDArray[np.int64] | None = None  # line of each row of text, from 0

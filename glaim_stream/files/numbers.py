@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,11 +29,27 @@ _UNITS = {
     *("dB", "lx", "lux", "W/m2", "W/m²"),
 }  # fmt: skip
 _WITH_UNIT = rf"^[+-]?[\d., '{_BLANKS}]*\d[.,]?(?P<suffix>[{_BLANKS}]?[^\d\s+-][^\s]*)$"
-MOST_WORDS = 8  # words of one column
 USUAL = (
     "", "-", "--", "---", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>",
-    "N/A", "NA", "NULL", "NaN", "None", "n/a", "na", "nan", "null", "NAN", "none", "?", "inf", "-inf", "Inf", "-Inf",
+    "N/A", "NA", "NULL", "NaN", "None", "n/a", "na", "nan", "null", "NAN", "none", "?",
 )  # fmt: skip
+# Texts that state that there is no reading: a code of a spreadsheet, signs alone, or words of a logger or historian.
+# All others (Low, High, Trace, <0.10, an infinity) may be readings, so their cells are neither filled nor used.
+_NO_READING = re.compile(
+    r"#[A-Z/]+[0A-Z/]*[!?]?|[-*./?#_=~\u2013\u2014]+|[(<\[]?(n\.?/?a\.?n?|n\.?/?d\.?|nil|null|none|empty|blank|mm?|"
+    r"miss(ing)?|void|unknown|undef(ined)?|invalid|bad|fault(y)?|fail(ed|ure)?|err(or)?|stale|unavailable|"
+    r"not available|no reading|"
+    r"no value|no result|no signal|no response|no sensor|no comm(unication|s)?|no good data( for calculation)?|"
+    r"offline|off-line|out of service|over range|under range|configure|scan (off|timeout)|intf shut|i/o timeout|"
+    r"time-?out|timed out|pt created|not connect(ed)?|disconnect(ed)?|shut ?down|"
+    r"no ?data|(bad|invalid|comm|com|calc|sensor|read|data|input|output|dcs|filter|set to|device|probe|value|open|"
+    r"wire|arc|signal|system|equip|access|communication|calculation|crc|checksum|i/o|io|conn|connection|tag|power|"
+    r"hardware|comms|channel|module|server|source)[ _-](bad|input|output|fail(ed|ure)?|fault|err(or)?|data|value|"
+    r"quality|lost|invalid|timeout|off-line|offline|missing|circuit|broken|denied|shut|status|unavailable|break))[)>\]]?",
+    re.IGNORECASE,
+)
+_FEW, _MANY = 5, 10  # different numbers of a column that make it one of numbers, though other texts are among them
+_RARE = 0.01  # share of texts such as 3A among whole numbers, up to which they are no names
 
 
 def _pattern(decimal: str, thousands: str) -> str:
@@ -57,16 +73,34 @@ _FORMS = [
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A column read as numbers: the values with nulls, their format, and words that mean a missing value."""
+    """A column read as numbers: the values with nulls, their format, and the other texts among them."""
 
     values: Any  # Arrow array of float64, or of int64 where every cell is a whole number
     form: NumberForm
+    words: tuple[str, ...] = ()  # texts that mean a missing value
+    kept: Mapping[str, int] = field(default_factory=dict)  # texts that may be readings, with their counts
+
+    def unused_in(self, cells: Any) -> NDArray[np.bool_]:
+        """Cells whose text may be a reading and is no number, bool [R]."""
+        found = pc.is_in(cells, pa.array(list(self.kept), pa.string()))
+        return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """The formats that the numbers of a column fit, its unit, and its other texts; `strange`: why there is none."""
+
+    forms: list[NumberForm]
     words: tuple[str, ...] = ()
+    kept: Mapping[str, int] = field(default_factory=dict)
+    suffix: str = ""
+    strange: str = ""
 
 
 def number_columns(
-    columns: Mapping[str, Any], *, missing: Sequence[str], decimal: str, separator: str, name: str
-) -> tuple[dict[str, Numbers], dict[str, str], list[str]]:
+    columns: Mapping[str, Any], *, missing: Sequence[str], decimal: str, separator: str, name: str,
+    missing_of: Mapping[str, Sequence[str]] | None = None,
+) -> tuple[dict[str, Numbers], dict[str, str], list[str]]:  # fmt: skip
     """The text columns that hold numbers, the reasons why columns of mostly numbers do not, and notes.
 
     Args:
@@ -75,83 +109,108 @@ def number_columns(
         decimal: decimal sign; "": detected.
         separator: separator of the file's cells.
         name: name of the file.
+        missing_of: further words by column.
 
     Raises:
         SettingsError: a column's numbers can be read in two ways.
     """
-    open_columns: dict[str, tuple[Any, list[NumberForm], tuple[str, ...]]] = {}
-    suffixes: dict[str, str] = {}
+    open_columns: dict[str, tuple[Any, _Way, list[str]]] = {}
     odd: dict[str, str] = {}
     notes: list[str] = []
     for column, cells in columns.items():
-        filled = _filled(cells, missing)
-        fitting, words, strange = _forms(filled)
-        if not fitting and (suffix := _suffix(filled)):
-            cells = pc.replace_substring_regex(cells, f"{re.escape(suffix)}$", "")
-            fitting, words, strange = _forms(_filled(cells, missing))
-            suffixes[column] = suffix
-        if strange:
-            odd[column] = strange
-        if fitting:
-            open_columns[column] = (cells, fitting, words)
-    proven = {forms[0].decimal for _, forms, _ in open_columns.values() if len({each.decimal for each in forms}) == 1
-              and _shows_decimals(forms)}  # fmt: skip
+        told = [*missing, *(missing_of or {}).get(column, ())]
+        way = _way(cells, told)
+        if way.strange:
+            odd[column] = way.strange
+        if way.forms:
+            cells = pc.replace_substring_regex(cells, f"{re.escape(way.suffix)}$", "") if way.suffix else cells
+            open_columns[column] = (cells, way, [*told, *way.words, *way.kept])
+    proven = {way.forms[0].decimal for _, way, _ in open_columns.values()
+              if len({each.decimal for each in way.forms}) == 1 and _shows_decimals(way.forms)}  # fmt: skip
     found = {}
-    for column, (cells, forms, words) in open_columns.items():
-        form, note = _one(column, cells, forms, proven, decimal, separator, (*missing, *words), name)
-        values = _values(cells, form, (*missing, *words))
-        found[column] = Numbers(values, replace(form, suffix=suffixes.get(column, "")), words)
+    for column, (cells, way, others) in open_columns.items():
+        form, note = _one(column, cells, way.forms, proven, decimal, separator, others, name)
+        values = _values(cells, form, others)
+        found[column] = Numbers(values, replace(form, suffix=way.suffix), way.words, way.kept)
         notes += note
     return found, odd, notes
 
 
-def _filled(cells: Any, missing: Sequence[str]) -> Any:
-    """The distinct cells that are not empty."""
-    cells = pc.unique(cells.drop_null())
-    return cells.filter(pc.invert(pc.is_in(cells, pa.array([*USUAL, *missing], cells.type))))
-
-
-def _forms(filled: Any) -> tuple[list[NumberForm], tuple[str, ...], str]:
-    """Formats that all cells fit, except a few words; else the reason why a column of numbers fits none."""
-    filled = pc.replace_substring(filled, "\u2212", "-")
-    if not len(filled):
-        return [NumberForm()], (), ""
-    digits = pc.match_substring_regex(filled, r"\d")
-    numeric, words = filled.filter(digits), filled.filter(pc.invert(digits)).to_pylist()
-    codes = [word for word in numeric.slice(0, 1000).to_pylist() if word.startswith("#")]
-    if codes:  # #DIV/0! of a spreadsheet
-        numeric = numeric.filter(pc.invert(pc.match_substring_regex(numeric, "^#")))
-        words += codes
-    if not len(numeric) or len(words) > MOST_WORDS or len(words) > len(numeric) + 2:
-        return [], (), ""
-    fitting = [form for form, pattern in _FORMS if pc.all(pc.match_substring_regex(numeric, pattern)).as_py()]
-    if fitting:
-        return fitting, tuple(words), ""
-    most, (form, pattern) = max(
-        ((pc.sum(pc.match_substring_regex(numeric, pattern)).as_py(), (form, pattern)) for form, pattern in _FORMS),
-        key=lambda each: each[0],
-    )
-    if most < len(numeric) / 2:
-        return [], (), ""
-    strange = numeric.filter(pc.invert(pc.match_substring_regex(numeric, pattern)))[0].as_py()
-    return [], (), f"its cells are no numbers in one way of writing: {strange!r} beside those with {_said(form)}"
-
-
-def _suffix(filled: Any) -> str:
-    """The unit after all numbers of a column, with the blank before it; "" without one."""
-    numeric = filled.filter(pc.match_substring_regex(filled, r"^[+-]?[.,]?\d"))
+def _way(cells: Any, missing: Sequence[str]) -> _Way:
+    """How a column is written: the formats of most of its numbers, and the texts that are none of them."""
+    counted = pc.value_counts(cells.drop_null())
+    texts, rows = counted.field("values"), counted.field("counts").to_numpy()
+    filled = pc.invert(pc.is_in(texts, pa.array([*USUAL, *missing], texts.type)))
+    texts, rows = texts.filter(filled), rows[filled.to_numpy(zero_copy_only=False)]
+    if not len(texts):
+        return _Way([NumberForm()])
+    states = pc.match_substring_regex(texts, "^#|^[^0-9]*$").to_numpy(zero_copy_only=False)
+    words = {text: _NO_READING.fullmatch(text) is not None for text in texts.filter(pa.array(states)).to_pylist()}
+    numeric, counts = texts.filter(pa.array(~states)), rows[~states]
     if not len(numeric):
-        return ""
+        return _Way([])
+    bare, suffix = numeric, _suffix(numeric, counts)
+    if suffix:
+        bare = pc.replace_substring_regex(
+            pc.if_else(pc.ends_with(numeric, suffix), numeric, ""), f"{re.escape(suffix)}$", ""
+        )
+    bare = pc.replace_substring(bare, "\u2212", "-")
+    fits = [pc.match_substring_regex(bare, pattern).to_numpy(zero_copy_only=False) for _, pattern in _FORMS]
+    most = max(int(counts[each].sum()) for each in fits)
+    best = next(each for each in fits if counts[each].sum() == most)
+    if not most:
+        return _Way([])
+    forms = [form for (form, _), each in zip(_FORMS, fits, strict=True) if (each == best).all()]
+    as_often = any(counts[each].sum() == most and (each != best).any() for each in fits)
+    others = dict(zip(numeric.filter(pa.array(~best)).to_pylist(), counts[~best].tolist(), strict=True))
+    said = dict(zip(texts.filter(pa.array(states)).to_pylist(), rows[states].tolist(), strict=True))
+    kept = others | {text: said[text] for text, none in words.items() if not none}
+    none = tuple(text for text, none in words.items() if none)
+    whole = bool(pc.all(pc.match_substring_regex(bare.filter(pa.array(best)), r"^[+-]?\d+$")).as_py())
+    if not kept or (not as_often and _are_readings(int(best.sum()), most, others, kept, whole=whole)):
+        return _Way(forms, none, kept, suffix)
+    odd = next(iter(others), next(iter(kept)))
+    if most < sum(kept.values()):
+        return _Way([], strange=f"mostly texts such as {odd!r}, beside {most:,} numbers")
+    if others:
+        return _Way([], strange=f"its cells are no numbers in one way of writing: {odd!r} beside those with "
+                    f"{_said(forms[0])}")  # fmt: skip
+    return _Way([], strange=f"texts such as {odd!r} beside {most:,} numbers")
+
+
+def _are_readings(numbers: int, rows: int, others: Mapping[str, int], kept: Mapping[str, int], *, whole: bool) -> bool:
+    """Whether a column is one of numbers, though texts that may be readings are among them.
+
+    Args:
+        numbers: different numbers.
+        rows: cells with numbers.
+        others: texts with a digit that are no numbers of the column's format, with their counts.
+        kept: these and the other texts that may be readings.
+        whole: all numbers are whole.
+    """
+    odd = sum(kept.values())
+    names = sum(count for text, count in others.items() if re.fullmatch(r"\d+[A-Za-z]+|[A-Za-z]+[-_]?\d+", text))
+    if whole and names > _RARE * rows:
+        return False  # 3A may be the name of a room, and 3 that of another
+    if numbers < _FEW:
+        return not others and len(kept) <= numbers and odd <= rows / 10
+    return odd <= rows or (numbers >= _MANY and 2 * len(kept) <= numbers)
+
+
+def _suffix(numeric: Any, counts: NDArray[np.int64]) -> str:
+    """The unit after at least half of a column's numbers, with the blank before it; "" without one."""
     suffixes = pc.struct_field(pc.extract_regex(numeric, _WITH_UNIT), "suffix")
-    if isinstance(suffixes, pa.ChunkedArray):
-        suffixes = suffixes.combine_chunks()
-    different = pc.unique(suffixes).to_pylist()
-    if len(different) != 1 or different[0] is None or different[0].strip() not in _UNITS:
+    found: dict[str, int] = {}
+    for suffix, count in zip(suffixes.to_pylist(), counts.tolist(), strict=True):
+        if suffix is not None and suffix.strip() in _UNITS:
+            found[suffix] = found.get(suffix, 0) + count
+    suffix = max(found, key=lambda each: found[each], default="")
+    if not suffix or found[suffix] < counts.sum() / 2:
         return ""
-    if len(different[0].strip()) == 1 and different[0].strip().isalpha():
+    if len(suffix.strip()) == 1 and suffix.strip().isalpha():
         decimals = pc.any(pc.match_substring_regex(numeric, r"\d[.,]\d")).as_py()
-        return str(different[0]) if decimals else ""
-    return str(different[0])
+        return suffix if decimals else ""
+    return suffix
 
 
 def _said(form: NumberForm) -> str:

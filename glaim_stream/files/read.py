@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from glaim_stream.core.errors import SettingsError, listed
+from glaim_stream.core.errors import SettingsError, listed, unknown_name
 from glaim_stream.core.times import NO_TIME, text_of_ms, zone_of
 from glaim_stream.files import roles
 from glaim_stream.files.form import FileForm, Reading, Sentinel
@@ -65,7 +68,8 @@ def read(
         separator: separator of group and sensor in column names, if all names contain it.
         sensors: columns that are sensors, or names of sensors in `<group><separator><sensor>`; default: columns that
             hold measurements. If rows name their sensors, all are read.
-        missing: numbers and words that mean a missing value, in every column.
+        missing: numbers and words that mean a missing value, in every column; `COLUMN=VALUE` in one column, or of one
+            sensor of a file in which a row is a reading.
         only_missing: read no other number as missing.
         only_readings: reject a file that holds filled values.
         name: name of the file, for messages; default: from the path.
@@ -80,8 +84,11 @@ def read(
         sensors = sensors or (form.sensors if form.layout == "wide" else ())
     timezone = timezone or "UTC"
     zone_of(timezone)
-    numbers_missing, words_missing = _told(missing)
-    table = read_table(source, missing=words_missing, decimal=decimal, only_readings=only_readings, name=name)
+    told = Told.of(missing)
+    numbers_missing, words_missing = told.numbers.get("", []), told.words.get("", [])
+    table = read_table(
+        source, missing=words_missing, missing_of=told.words, decimal=decimal, only_readings=only_readings, name=name
+    )
     if table.log is not None and table.log.missing is not None:
         numbers_missing.append(table.log.missing)
     axis = _axis(table, time, date_order, name)
@@ -95,8 +102,17 @@ def read(
     sensor_names, sensor_of_row = measured, None
     if layout.sensor:
         sensor_names, sensor_of_row = names_in(table.numbers.get(layout.sensor, table.columns[layout.sensor]))
+    told.require(name, {*table.columns, *sensor_names})
+    kept = {each: _kept(table, each) for each in measured}
+    if sensor_of_row is not None:
+        told.take_out(kept[layout.value], table.columns[layout.value], sensor_names, sensor_of_row)
+        sensor_names, sensor_of_row, silent = _with_readings(
+            sensor_names, sensor_of_row, columns[layout.value], kept[layout.value], axis.stamps.ms
+        )
+        unused |= silent
     series = _Series(columns, sensor_names, sensor_of_row, layout.value)
-    found = sentinels(series.parts(), numbers_missing, {} if form is None else form.taken, only_told=only_missing)
+    told_of = dict(told.numbers) if form is None else {**form.taken, **told.numbers}
+    found = sentinels(series.parts(), numbers_missing, told_of, only_told=only_missing)
     series.take_out(found)
     order = order_of(times_ms, layout.group_of_row, sensor_of_row)
     if order.duplicates > _MOST_REPEATED * len(times_ms) and len(times_ms) >= _FEW_ROWS and not layout.sensor:
@@ -110,7 +126,8 @@ def read(
     )  # fmt: skip
     notes = [
         *table.notes, *axis.said(order), *axis.notes, *zone_notes,
-        *group_notes(made, len(layout.groups)), *unused_notes(unused), *map(sentinel_note, found), *order_notes(made),
+        *group_notes(made, len(layout.groups)), *unused_notes(unused), *empty_notes(table, unused),
+        *kept_notes(table, kept, sensor_names, sensor_of_row), *map(sentinel_note, found), *order_notes(made),
     ]  # fmt: skip
     return Reading(
         form=replace(made, notes=tuple(notes)),
@@ -119,21 +136,74 @@ def read(
         groups=layout.groups,
         group_of_row=layout.group_of_row,
         values=np.stack([columns[each] for each in measured]),
+        kept=np.stack([kept[each] for each in measured]),
         sensor_of_row=sensor_of_row,
         places=tuple(table.names.index(each) for each in measured),
         line_of_row=table.line_of_row,
     )
 
 
-def _told(missing: Sequence[str]) -> tuple[list[float], list[str]]:
-    """Split missing values into numbers and words."""
-    numbers, words = [], []
-    for text in missing:
-        try:
-            numbers.append(float(text))
-        except ValueError:
-            words.append(text)
-    return numbers, words
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Stated missing values, by column or sensor; "" for all."""
+
+    numbers: dict[str, list[float]]
+    words: dict[str, list[str]]
+
+    @classmethod
+    def of(cls, missing: Sequence[str]) -> Told:
+        """Divide the statements, each a value or `COLUMN=VALUE`."""
+        told = cls({}, {})
+        for text in missing:
+            column, _, value = text.rpartition("=")
+            try:
+                told.numbers.setdefault(column, []).append(float(value))
+            except ValueError:
+                told.words.setdefault(column, []).append(value)
+        return told
+
+    def require(self, name: str, columns: Collection[str]) -> None:
+        """Require that the stated columns and sensors exist.
+
+        Raises:
+            SettingsError: one does not.
+        """
+        for column in (*self.numbers, *self.words):
+            if column and column not in columns:
+                raise SettingsError(
+                    f"{name}: {unknown_name('a column or sensor, as in COLUMN=VALUE', column, columns)}"
+                )
+
+    def take_out(self, kept: NDArray[np.bool_], cells: Any, sensors: Sequence[str], rows: NDArray[np.int64]) -> None:
+        """Make holes of the cells of a long file that hold a word stated for their sensor."""
+        for sensor, words in self.words.items():
+            if sensor in sensors:
+                said = pc.is_in(cells, pa.array(words, cells.type)).to_numpy(zero_copy_only=False)
+                kept[(rows == list(sensors).index(sensor)) & said] = False
+
+
+def _kept(table: Table, column: str) -> NDArray[np.bool_]:
+    """Cells of a column that hold something else than a usable reading: a text that may be one, or an infinity."""
+    values = pc.cast(table.numbers[column], pa.float64(), safe=False)
+    infinite: NDArray[np.bool_] = np.isinf(values.to_numpy(zero_copy_only=False))
+    return infinite | table.kept[column] if column in table.kept else infinite
+
+
+def _with_readings(
+    sensors: tuple[str, ...], sensor_of_row: NDArray[np.int64], values: NDArray[np.float64], kept: NDArray[np.bool_],
+    times_ms: NDArray[np.int64],
+) -> tuple[tuple[str, ...], NDArray[np.int64], dict[str, str]]:  # fmt: skip
+    """The sensors of a long file with numbers or holes alone, and why others are none: words only, or no time."""
+    number = np.bincount(sensor_of_row[(sensor_of_row >= 0) & np.isfinite(values)], minlength=len(sensors)) > 0
+    words = np.bincount(sensor_of_row[(sensor_of_row >= 0) & kept], minlength=len(sensors)) > 0
+    timed = np.bincount(sensor_of_row[(sensor_of_row >= 0) & (times_ms != NO_TIME)], minlength=len(sensors)) > 0
+    stays = timed & (number | ~words)
+    silent = {
+        each: "texts, no numbers" if time else "no time in its rows"
+        for each, stay, time in zip(sensors, stays.tolist(), timed.tolist(), strict=True) if not stay
+    }  # fmt: skip
+    place = np.append(np.where(stays, np.cumsum(stays) - 1, -1), -1)
+    return tuple(each for each in sensors if each not in silent), place[sensor_of_row], silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +386,44 @@ def unused_notes(unused: Mapping[str, str]) -> list[str]:
     for column, reason in unused.items():
         reasons.setdefault(reason, []).append(column or "one without a name")
     return [f"left out: {listed(columns)} ({reason})" for reason, columns in reasons.items()]
+
+
+def kept_notes(
+    table: Table, kept: Mapping[str, NDArray[np.bool_]], sensors: Sequence[str],
+    sensor_of_row: NDArray[np.int64] | None,
+) -> list[str]:  # fmt: skip
+    """Notes on texts that may be readings, by sensor."""
+    notes = []
+    for column, cells in kept.items():
+        parts = {column: cells} if sensor_of_row is None else {
+            sensor: cells & (sensor_of_row == at) for at, sensor in enumerate(sensors)
+        }  # fmt: skip
+        for sensor, mine in parts.items():
+            if not mine.any():
+                continue
+            texts = Counter(pc.cast(table.columns[column].filter(pa.array(mine)), pa.string()).to_pylist())
+            said = listed([f"{text!r} ({count:,})" for text, count in texts.most_common()])
+            notes.append(
+                f"no numbers in {int(mine.sum()):,} cells of {sensor!r}: {said}: kept as they are, neither filled nor "
+                f"used to fill others; if one means no reading, state --missing '{sensor}={texts.most_common()[0][0]}'"
+            )
+    return notes
+
+
+def empty_notes(table: Table, unused: Mapping[str, str]) -> list[str]:
+    """A note on the empty cells of columns of numbers that are left out."""
+    counts = {}
+    for column in unused:
+        if column in table.numbers:
+            empty = table.numbers[column].null_count - int(table.kept[column].sum() if column in table.kept else 0)
+        elif column in table.odd:
+            empty = pc.sum(pc.is_in(table.columns[column], pa.array(["", None], pa.string()))).as_py()
+        else:
+            continue
+        if 0 < empty < len(table.columns[column]):
+            counts[column] = empty
+    said = [f"{column} {count:,}" for column, count in counts.items()]
+    return [f"empty cells of columns that are left out, and stay empty: {listed(said)}"] if said else []
 
 
 def order_notes(form: FileForm) -> list[str]:

@@ -39,6 +39,7 @@ class ReadingColumn:
     group, sensor: int64 [rows], codes of each row's group and sensor.
     value: float64 [rows], readings; NaN where missing.
     hole: bool [rows], cells with a missing reading.
+    kept: bool [rows], cells that hold something else than a usable reading: neither holes nor readings.
     """
 
     place: int
@@ -47,6 +48,7 @@ class ReadingColumn:
     sensor: Ints
     value: Doubles
     hole: Bools
+    kept: Bools
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,8 @@ def cells_of(reading: Reading, group: str) -> Cells:
         sensor = reading.sensor_of_row
         times = np.where(sensor >= 0, times, NO_TIME)
         place = reading.places[0]
-        column = _column(place, form.value, group_of_row, np.maximum(sensor, 0), reading.values[0], times)
+        code_of_row = np.maximum(sensor, 0)
+        column = _column(place, form.value, group_of_row, code_of_row, reading.values[0], reading.kept[0], times)
         return Cells(times, groups, tuple(form.sensors), (column,), long=True)
     names = list(form.sensors)
     if form.name_separator:
@@ -121,16 +124,21 @@ def cells_of(reading: Reading, group: str) -> Cells:
     else:
         sensors, code = tuple(names), [(-1, place) for place in range(len(names))]
     columns = []
-    for name, place, (group_code, sensor_code), values in zip(names, reading.places, code, reading.values, strict=True):
+    readings = zip(reading.values, reading.kept, strict=True)
+    for name, place, (group_code, sensor_code), mine in zip(names, reading.places, code, readings, strict=True):
         of_row = group_of_row if group_code < 0 else np.full(rows, group_code)
-        columns.append(_column(place, name, of_row, np.full(rows, sensor_code), values, times))
+        columns.append(_column(place, name, of_row, np.full(rows, sensor_code), *mine, times))
     return Cells(times, groups, sensors, tuple(columns))
 
 
-def _column(place: int, name: str, group: Ints, sensor: Ints, values: Doubles, times_ms: Ints) -> ReadingColumn:
+def _column(
+    place: int, name: str, group: Ints, sensor: Ints, values: Doubles, kept: Bools, times_ms: Ints
+) -> ReadingColumn:
     """A column with its holes; rows without a time have none, since their moment is unknown."""
     known = np.isfinite(values)
-    return ReadingColumn(place, name, group, sensor, np.where(known, values, np.nan), ~known & (times_ms != NO_TIME))
+    timed = times_ms != NO_TIME
+    hole, kept = ~known & ~kept & timed, kept & timed
+    return ReadingColumn(place, name, group, sensor, np.where(known, values, np.nan), hole, kept)
 
 
 def without_stray_rows(cells: Cells) -> tuple[Cells, StrayRows | None]:

@@ -39,6 +39,7 @@ class Table:
     numbers: dict[str, Any]  # columns that hold numbers, as numbers
     number_forms: dict[str, NumberForm]
     words: dict[str, tuple[str, ...]]  # words for missing values among a column's numbers, by column
+    kept: dict[str, NDArray[np.bool_]]  # cells of columns of numbers whose text may be a reading and is no number
     odd: dict[str, str]  # reasons why columns of mostly numbers are not read as numbers
     kind: str
     compression: str
@@ -55,13 +56,15 @@ class Table:
 
 
 def read_table(
-    source: Path | bytes, *, missing: Sequence[str] = (), decimal: str = "", only_readings: bool = False, name: str = ""
-) -> Table:
+    source: Path | bytes, *, missing: Sequence[str] = (), missing_of: Mapping[str, Sequence[str]] | None = None,
+    decimal: str = "", only_readings: bool = False, name: str = "",
+) -> Table:  # fmt: skip
     """Read a file as a table: kind, encoding, separator, header, and how its numbers are written.
 
     Args:
         source: path of the file, or its bytes.
         missing: words that mean a missing value, in every column.
+        missing_of: further words by column.
         decimal: decimal sign, "." or ",".
         only_readings: reject a file that holds filled values.
         name: name of the file, for messages; default: from the path.
@@ -105,8 +108,9 @@ def read_table(
     columns = dict(kept)
     written = {column: each for column, each in columns.items() if is_text(each.type)}
     found, odd, number_notes = number_columns(
-        written, missing=missing, decimal=decimal, separator=text.separator if text else "", name=name
-    )
+        written, missing=missing, decimal=decimal, separator=text.separator if text else "", name=name,
+        missing_of=missing_of,
+    )  # fmt: skip
     if decimal and not any(each.form.decimal == decimal for each in found.values()):
         raise SettingsError(f"{name}: no column is written with {decimal!r} as decimal sign")
     numbers = {
@@ -114,10 +118,11 @@ def read_table(
         for column, each in columns.items()
         if column in found or is_number(each.type)
     }
+    unused = {column: each.unused_in(columns[column]) for column, each in found.items() if each.kept}
     return Table(
         tuple(names), columns, numbers, {column: each.form for column, each in found.items()},
-        {column: each.words for column, each in found.items() if each.words}, odd, kind, compression, text, units,
-        lines, (*notes, *number_notes, *described(found)), log,
+        {column: each.words for column, each in found.items() if each.words}, unused, odd, kind, compression, text,
+        units, lines, (*notes, *number_notes, *described(found)), log,
     )  # fmt: skip
 
 

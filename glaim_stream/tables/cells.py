@@ -187,14 +187,14 @@ def _column(
         # Where rows share a step, only the row whose reading counts was judged.
         judged = (at >= 0) & (found.values[code][sensor, at] == column.value[seen])
         doubted[seen] = judged & filled[code].doubted[sensor, at]
-    return FilledColumn(column.place, column.name, value, lower, upper, method, doubted)
+    return FilledColumn(column.place, column.name, value, lower, upper, method, doubted | column.kept)
 
 
 def _doubts(cells: Cells, columns: Sequence[FilledColumn]) -> dict[str, Doubts]:
     """The doubted readings by sensor."""
     found: dict[str, Doubts] = {}
     for column, done in zip(cells.columns, columns, strict=True):
-        for sensor, rows in by_code(column.sensor, done.doubted):
+        for sensor, rows in by_code(column.sensor, done.doubted & ~column.kept):
             name = cells.sensors[sensor]
             first = Doubts(0, float(column.value[rows[0]]), int(cells.times_ms[rows[0]]))
             before = found.get(name, first)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from glaim_stream.core.errors import SettingsError, unknown_name
 from glaim_stream.core.times import NO_TIME
 from glaim_stream.core.vocabulary import DOUBTFUL, METHODS, Method
-from glaim_stream.files import Cells, ReadingColumn, Series, duration, series_of
+from glaim_stream.files import Cells, ReadingColumn, Series, by_code, duration, series_of
 from glaim_stream.operate.completeness.counts import CELLS, Span, counted, set_spans
 from glaim_stream.operate.completeness.days import Days
 from glaim_stream.operate.completeness.figures import SensorDays
@@ -124,7 +124,8 @@ def _sensors(
             has_row[grid.rows[grid.rows >= 0]] = True
             method = methods[group][sensor]
             has_row |= method != Method.NONE  # a step without a row may be filled all the same
-            good, never = (method == Method.OBSERVED) & ~doubted[group][sensor], np.zeros(grid.steps, np.bool_)
+            good = np.isfinite(series.values[group][sensor]) & ~doubted[group][sensor] & (method == Method.OBSERVED)
+            never = np.zeros(grid.steps, np.bool_)
             counting.add(
                 "cells",
                 {
@@ -155,6 +156,26 @@ def _methods(
     timezone: str,
 ) -> list[Methods]:
     """The method of each cell: one int8 [sensors, steps] for each group."""
+    return _with_kept(_methods_of_values(cells, series, request, progress, stated, timezone), cells, series)
+
+
+def _with_kept(methods: list[Methods], cells: Cells, series: Series) -> list[Methods]:
+    """The methods with the cells observed that hold something else than a usable reading."""
+    for column in cells.columns:
+        for code, rows in by_code(column.group, column.kept & (cells.times_ms != NO_TIME)):
+            methods[code][column.sensor[rows], series.step[code][rows]] = Method.OBSERVED
+    return methods
+
+
+def _methods_of_values(
+    cells: Cells,
+    series: Series,
+    request: FileRequest,
+    progress: Progress | None,
+    stated: Sequence[tuple[str, Methods]],
+    timezone: str,
+) -> list[Methods]:
+    """The same, with nothing in cells that hold no value."""
     if request.fill:
         if request.step_ms is not None:
             raise SettingsError("expected --fill without --step: filling finds the step from the times")
