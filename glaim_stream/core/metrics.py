@@ -36,7 +36,8 @@ upgraded_rows = Counter(
 )
 windows = Counter("glaim_windows", "Windows passed to the imputer")
 side_windows = Counter("glaim_side_windows", "Windows with hidden observations, passed to the imputer to score it")
-# Both are sums: rate(glaim_score_error_total) / rate(glaim_score_questions_total) is a live mean absolute error.
+# Both are sums: rate(glaim_score_error_total) / rate(glaim_score_questions_total) is a live mean absolute error. Each
+# method counts its own questions, because a closed form that is learned later was not asked the earlier ones.
 score_error = Counter(
     "glaim_score_error",
     "Sum of absolute errors on hidden observations, in the sensor's unit",
@@ -44,8 +45,8 @@ score_error = Counter(
 )
 score_questions = Counter(
     "glaim_score_questions",
-    "Hidden observations that all methods imputed",
-    ["model", "sensor", "position"],
+    "Hidden observations that all methods imputed, since the method was one of them",
+    ["model", "sensor", "method", "position"],
 )
 # Two versions of a network on the same hidden readings; one's errors beside the other's are in each other's series.
 shadow_error = Counter(

@@ -86,15 +86,15 @@ def count_accuracy(model: str, sensor_ids: Sequence[str], given: PublishedProbes
     key = answers.sensor[known] * len(Place) + answers.place[known]
     counts = np.bincount(key, minlength=shape[0] * shape[1])
     probed = np.flatnonzero(counts)
+    asked = counts[probed].tolist()
     labels = [(sensor_ids[each // len(Place)], Place(each % len(Place)).name.lower()) for each in probed.tolist()]
     of_expert = answers.errors(given.probes.truth)
     methods = [(expert.name.lower(), of_expert[:, expert]) for expert in experts]
     for method, off in [*methods, ("blend", answers.errors(given.probes.truth, blended))]:
         errors = np.bincount(key, weights=np.abs(off[known]), minlength=len(counts))
-        for (sensor, position), error in zip(labels, errors[probed].tolist(), strict=True):
+        for (sensor, position), error, count in zip(labels, errors[probed].tolist(), asked, strict=True):
             metrics.score_error.labels(model, sensor, method, position).inc(error)
-    for (sensor, position), count in zip(labels, counts[probed].tolist(), strict=True):
-        metrics.score_questions.labels(model, sensor, position).inc(count)
+            metrics.score_questions.labels(model, sensor, method, position).inc(count)
     lower, upper = given.lower[known], given.upper[known]
     drawn = np.isfinite(lower)
     for place in Place:

@@ -88,8 +88,8 @@ def create_series(
 
 def _create_score_series(model: str, sensors: Iterable[str], position: str, experts: Sequence[str]) -> None:
     for sensor in sensors:
-        metrics.score_questions.labels(model, sensor, position)
         for method in (*experts, "blend"):
+            metrics.score_questions.labels(model, sensor, method, position)
             metrics.score_error.labels(model, sensor, method, position)
     for method in experts:
         metrics.expert_weight.labels(model, method, position)

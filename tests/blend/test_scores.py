@@ -266,7 +266,7 @@ async def test_errors_and_intervals_are_counted_for_the_accuracy_metrics() -> No
             for which in ("", "_holding")
             for position in ("edge", "interior")
         ]
-        return np.array([*errors, sample("glaim_score_questions_total", **key), *shares])
+        return np.array([*errors, sample("glaim_score_questions_total", method="model", **key), *shares])
 
     before = counted()
     rows = await rows_of(Neighbours(), 1.0, records(200), residual_quantiles=quantiles)

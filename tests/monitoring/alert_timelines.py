@@ -218,7 +218,7 @@ TIMELINES = (
     timeline(
         "GlaimModelWorseThanBaseline", 110, 360,
         glaim_score_error_total__of_model=counter(8, 40), glaim_score_error_total__of_baseline=counter(10, 10),
-        glaim_score_questions_total__asked=counter(10, 10),
+        glaim_score_questions_total__of_model=counter(10, 10), glaim_score_questions_total__of_baseline=counter(10, 10),
     ),
     timeline(
         "GlaimIntervalCoverageLow", 110, 360,

@@ -225,7 +225,8 @@ class _Plant:
         self._triton.counts[f"nv_inference_request_success{name}}}"] += 60
         self._triton.counts[f"nv_inference_queue_duration_us{name}}}"] += 60 * self._random.randint(500, 4000)
         of = f'model="{model}",sensor="flow",position="edge"'
-        counts[f"glaim_score_questions_total{{{of}}}"] += 5
+        for method in ("model", "baseline"):
+            counts[f'glaim_score_questions_total{{{of},method="{method}"}}'] += 5
         counts[f'glaim_score_error_total{{{of},method="model"}}'] += self._random.randint(3, 5)
         counts[f'glaim_score_error_total{{{of},method="baseline"}}'] += self._random.randint(5, 7)
         counts[f'glaim_score_intervals_total{{model="{model}",position="edge"}}'] += 10

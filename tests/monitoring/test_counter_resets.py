@@ -210,8 +210,8 @@ def counters() -> Iterator[tuple[str, float]]:
         yield f'glaim_timed_rows_total{{{W0},outcome="{outcome}"}}', OUTCOMES[outcome]
     for bound, below in (("1.0", 30), ("5.0", 80), ("+Inf", 100)):
         yield f'glaim_output_latency_seconds_bucket{{{W0},le="{bound}"}}', below
-    yield f"glaim_score_questions_total{{{scored}}}", 10
     for method, error in (("model", 8), ("baseline", 12)):
+        yield f'glaim_score_questions_total{{{scored},method="{method}"}}', 10
         yield f'glaim_score_error_total{{{scored},method="{method}"}}', error
     yield f'glaim_score_intervals_total{{{W0},model="pump",position="edge"}}', 10
     yield f'glaim_score_intervals_holding_total{{{W0},model="pump",position="edge"}}', 9

@@ -16,6 +16,8 @@ from glaim_stream.windows import HORIZON, PartitionWindows, Probes, newest_steps
 from tests.pipeline.form_streams import AWAY, NOW_MS, Form, Offset, pipeline_of, records, rows_of, with_factors_of_one
 from tests.support import Neighbours, Record
 
+METHODS = ["model", "gaussian", "baseline"]
+
 BAND = 2 * 1.6448536269514722
 
 
@@ -239,11 +241,13 @@ def test_a_rebuilt_partition_has_the_same_weights_to_the_bit() -> None:
 
 
 def counted() -> np.ndarray:
-    """The errors of model, closed form and baseline on the probes of a sensor, and the number of these probes."""
-    key = {"model": "m", "sensor": "s2", "position": "edge"}
-    samples = [("glaim_score_error_total", {"method": method}) for method in ("model", "gaussian", "baseline")]
-    samples.append(("glaim_score_questions_total", {}))
-    return np.array([REGISTRY.get_sample_value(name, key | label) or 0.0 for name, label in samples])
+    """The errors of model, closed form and baseline on the probes of a sensor, and the number of all probes."""
+    return np.array([*(of_method("error", each) for each in METHODS), of_method("questions", "blend")])
+
+
+def of_method(name: str, method: str) -> float:
+    labels = {"model": "m", "sensor": "s2", "position": "edge", "method": method}
+    return REGISTRY.get_sample_value(f"glaim_score_{name}_total", labels) or 0.0
 
 
 async def test_errors_and_bands_of_the_form_are_counted_on_the_probes_that_it_answered() -> None:
@@ -268,6 +272,25 @@ async def test_without_a_network_the_errors_of_form_and_baseline_are_counted() -
     await rows_of(pipeline_of(Interpolation(), None, networks=[]), records(200))
     model, gaussian, baseline, questions = counted() - before
     assert (model, gaussian, questions > 20, baseline > 0) == (0, 0, True, True), "no form has come yet"
+
+
+async def test_a_form_that_comes_later_is_judged_by_the_questions_that_it_was_asked() -> None:
+    form = Form(Offset(-60.0))
+
+    def state() -> np.ndarray:
+        return np.array([[of_method(name, each) for each in METHODS] for name in ("error", "questions")])
+
+    before = state()
+    await rows_of(pipeline_of(Offset(20.0), form), records(200))
+    alone = state() - before
+    form.declines, before = True, state()
+    await rows_of(pipeline_of(Offset(20.0), form), records(600))
+    form.declines = False
+    await rows_of(pipeline_of(Offset(20.0), form), records(200))
+    together = state() - before
+    gaussian, model = METHODS.index("gaussian"), METHODS.index("model")
+    assert together[1, gaussian] < 0.5 * together[1, model]
+    assert together[0, gaussian] / together[1, gaussian] == pytest.approx(alone[0, gaussian] / alone[1, gaussian])
 
 
 async def test_while_a_network_is_away_no_error_is_counted() -> None:

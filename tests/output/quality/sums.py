@@ -3,7 +3,7 @@
 Added here with plain Python from the JSON alone, as a reader of the topic would.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -53,14 +53,18 @@ def scraped(model: str) -> dict[str, Any]:
         return "first" if labels["position"] in FIRST else "final"
 
     out: dict[str, dict[str, dict[str, float]]] = {"first": {}, "final": {}}
+    asked: Counter[tuple[str, str, str]] = Counter()
     for labels, value in samples(metrics.score_questions):
-        if value:
-            of_sensor = out[place(labels)].setdefault(labels["sensor"], {"count": 0.0})
-            of_sensor["count"] += value
+        asked[place(labels), labels["sensor"], labels["method"]] += value
+    for (where, sensor, method), count in asked.items():
+        if count:
+            of_sensor = out[where].setdefault(sensor, {"count": 0.0})
+            of_sensor["count"] = max(of_sensor["count"], count)
+            of_sensor[method] = 0.0
     for labels, value in samples(metrics.score_error):
-        if labels["sensor"] in out[place(labels)]:
-            of_sensor = out[place(labels)][labels["sensor"]]
-            of_sensor[labels["method"]] = of_sensor.get(labels["method"], 0.0) + value / of_sensor["count"]
+        if value:
+            where, sensor, method = place(labels), labels["sensor"], labels["method"]
+            out[where][sensor][method] += value / asked[where, sensor, method]
     judged = sum(value for _, value in samples(metrics.score_intervals))
     held = sum(value for _, value in samples(metrics.score_intervals_holding))
     return {"errors": out, "coverage": held / judged, "judged": judged}
