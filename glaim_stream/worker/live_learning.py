@@ -112,6 +112,11 @@ def _can_learn(settings: Settings, model: Model, folder: Path) -> bool:
     if not can_write(folder):
         log.info("model %s is not learned: %s cannot be written and has a closed form", model.name, folder)
         return False
+    if folder.parent != settings.model_repository:
+        log.warning(
+            "model %s is learned in %s, for this worker alone and until it stops: %s cannot be written",
+            model.name, folder, settings.model_repository / model.name,
+        )  # fmt: skip
     return True
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.helm.matrix import CONFIG, MATRIX, SMALLEST, merged
-from tests.helm.rendered import Object, containers, environment, of_kind, triton_pod, worker_pod
+from tests.helm.rendered import Object, containers, environment, of_kind, pods, triton_pod, worker_pod
 from training.config import read
 from training.fit.options import parser
 
@@ -36,6 +36,48 @@ def commands(pod: Object) -> dict[str, list[str]]:
 
 def models_volume(pod: Object) -> Any:
     return next((each for each in pod["spec"]["volumes"] if each["name"] == "models"), None)
+
+
+@pytest.mark.parametrize(
+    ("catalogue", "learns", "limit"),
+    [
+        ("models: [{name: pumps, learn: true}]", False, "4Gi"),
+        ("models: [{name: other}, {name: pumps, learn: true}]", False, "4294967296"),
+        ("models: [{name: pumps}]", True, 4294967296),  # a number of helm: 4.294967296e+09
+    ],
+)
+@pytest.mark.parametrize("claim", ["", "mine"])
+def test_workers_that_learn_write_in_the_claim_and_nobody_else_does(
+    chart: Chart, catalogue: str, learns: bool, limit: str | int, claim: str
+) -> None:
+    memory = {"requests": {"memory": "3Gi"}, "limits": {"memory": limit}}
+    values = {
+        "catalogue": {"inline": catalogue},
+        "worker": {"learns": learns, "resources": memory},
+        "models": {"source": "claim", "existingClaim": claim},
+        "audit": {"enabled": True},
+    }
+    objects = chart.render(merged(SMALLEST, values))
+    found = {name: write_access(pod) for name, pod in pods(objects).items()}
+    writers = {name for name, writes in found.items() if writes}
+    assert writers == {name for name in found if name.startswith("StatefulSet")}
+    worker = worker_pod(objects)
+    assert worker["spec"]["securityContext"]["fsGroup"] == 10001
+    (main,) = worker["spec"]["containers"]
+    assert main["securityContext"]["readOnlyRootFilesystem"] is True
+    reading = merged(
+        SMALLEST, merged(values, {"catalogue": {"inline": "models: [{name: a}]"}, "worker": {"learns": False}})
+    )
+    assert not write_access(worker_pod(chart.render(reading)))
+
+
+def write_access(pod: Object) -> bool:
+    """Whether a container that stays can write in the model repository."""
+    volume = models_volume(pod)
+    if volume is None or volume["persistentVolumeClaim"].get("readOnly"):
+        return False
+    mounts = [mount for each in pod["spec"]["containers"] for mount in each["volumeMounts"]]
+    return any(mount["name"] == "models" and not mount.get("readOnly") for mount in mounts)
 
 
 def test_steps_of_a_retraining_run_in_order(chart: Chart) -> None:

@@ -22,6 +22,10 @@ TRAINED: Values = {"training": {"enabled": True, "model": "plant-pump", "config"
 BY_TLS: Values = {"metrics": {"tls": {"enabled": True, "existingSecret": "s"}}}
 IN_A_VOLUME = merged(TRAINED, {"models": {"source": "claim"}})
 
+LEARNING_MEMORY: Values = {"worker": {"resources": {"requests": {"memory": "3Gi"}, "limits": {"memory": "4Gi"}}}}
+LEARNS: Values = {"catalogue": {"inline": "models: [{name: pumps, learn: true}]"}, "models": {"source": "claim"}}
+LEARNS = merged(LEARNS, LEARNING_MEMORY)
+
 CHART = CHECKOUT / "helm" / "glaim-stream"
 KEY = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
 
@@ -46,6 +50,18 @@ def test_only_kafka_and_a_registry_are_required(chart: Chart) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        (merged(LEARNS, {"models": {"source": "image"}}), "Set models.source to claim."),
+        (merged(LEARNING_MEMORY, {"worker": {"learns": True}}), "worker.learns is true but models.source is image"),
+        (merged(LEARNS, {"models": {"subPath": "/"}}), "learn: true but models.subPath is empty: forms that are"),
+        (merged(LEARNS, {"models": {"trust": {"key": KEY}}}), "learn: true but models.trust.key is set: a form that"),
+        (
+            merged(LEARNS, {"worker": {"resources": {"limits": {"memory": "4095Mi"}}}}),
+            "worker.resources.limits.memory is 4095Mi: set it to at least 4Gi, because a learning takes up to 2Gi",
+        ),
+        (
+            merged(LEARNS, {"worker": {"resources": {"requests": {"memory": "3G"}}}}),
+            "worker.resources.requests.memory is 3G: set it to at least 3Gi",
+        ),
         ({"kafka": {"bootstrapServers": "kafka"}}, 'must be host:port, separated by commas, found "kafka"'),
         ({"kafka": {"sasl": {"enabled": True}}}, "kafka.sasl.existingSecret is required"),
         ({"kafka": {"extra": {"session_timeout_ms": 5000}}}, "kafka.extra.session_timeout_ms is 5000, below the least"),

@@ -8,6 +8,18 @@
 {{ ternary "/etc/glaim/catalogue/groups.yaml" "/opt/glaim/groups.yaml" (ne (include "glaim-stream.catalogue.given" .) "") }}
 {{- end }}
 
+{{/*
+"yes" if the workers learn closed forms, so that they write in the model repository, else empty. The chart cannot read
+an existing ConfigMap, nor the catalogue of the image: worker.learns says it for both. Takes $.
+*/}}
+{{- define "glaim-stream.catalogue.learns" -}}
+{{- $learns := .Values.worker.learns -}}
+{{- range (.Values.catalogue.inline | fromYaml).models -}}
+{{- if and (kindIs "map" .) (eq (toString .learn) "true") }}{{ $learns = true }}{{ end -}}
+{{- end -}}
+{{- if $learns }}yes{{ end -}}
+{{- end }}
+
 {{- define "glaim-stream.catalogue.volumes" -}}
 {{- if include "glaim-stream.catalogue.given" . }}
 - name: catalogue

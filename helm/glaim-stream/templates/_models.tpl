@@ -1,7 +1,7 @@
 {{/*
 Access of a component to the model repository. Unless stated otherwise, each template takes "root" and "component"
 (worker, triton or training). The workers read only the contracts, Triton also the weights; the training writes new
-versions.
+versions, and workers that learn ("learns") write closed forms.
 */}}
 
 {{/*
@@ -46,7 +46,7 @@ of the workers and the training. A worker fills a claim that the chart created, 
 - name: models
   persistentVolumeClaim:
     claimName: {{ include "glaim-stream.models.claim" .root | quote }}
-    {{- if not (or (eq .component "training") (and (eq .component "worker") (not $models.existingClaim))) }}
+    {{- if not (or .learns (eq .component "training") (and (eq .component "worker") (not $models.existingClaim))) }}
     readOnly: true
     {{- end }}
 {{- else if eq $models.source "objectStore" }}
@@ -71,7 +71,7 @@ of the workers and the training. A worker fills a claim that the chart created, 
 {{- if and (eq .component "triton") (include "glaim-stream.models.copied" .root) }}
 - {name: checked-models, mountPath: /checked, readOnly: true}
 {{- else if ne .root.Values.models.source "image" }}
-- {name: models, mountPath: {{ include "glaim-stream.models.root" . }}, readOnly: {{ ne .component "training" }}}
+- {name: models, mountPath: {{ include "glaim-stream.models.root" . }}, readOnly: {{ not (or .learns (eq .component "training")) }}}
 {{- end }}
 {{- end }}
 

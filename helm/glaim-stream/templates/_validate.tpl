@@ -5,7 +5,7 @@ sentence per problem and line, and nothing else; its name must be in the list be
 */}}
 {{- define "glaim-stream.validate" -}}
 {{- $problems := list -}}
-{{- range list "gone" "images" "availability" "kafka" "metrics" "page" "catalogue" "models" "triton" "worker" "autoscaling" "monitoring" "training" -}}
+{{- range list "gone" "images" "availability" "kafka" "metrics" "page" "catalogue" "models" "learning" "triton" "worker" "autoscaling" "monitoring" "training" -}}
 {{- range splitList "\n" (include (printf "glaim-stream.validate.%s" .) $) -}}
 {{- with trim . }}{{ $problems = append $problems (printf "- %s" .) }}{{ end -}}
 {{- end -}}
@@ -162,6 +162,40 @@ models.contracts.{{ $name }} must be the content of a contract.json, found no JS
 {{- end }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{- /* docs/operations.md, "A stream without a model". The worker's own memory is the default of worker.resources. */}}
+{{- define "glaim-stream.validate.learning" -}}
+{{- if include "glaim-stream.catalogue.learns" . }}
+{{- $who := ternary "worker.learns is true" "A model of catalogue.inline has learn: true" .Values.worker.learns }}
+{{- if ne .Values.models.source "claim" }}
+{{ $who }} but models.source is {{ .Values.models.source }}: the workers write the closed forms that they learn, and share them, in a volume. Set models.source to claim.
+{{- end }}
+{{- if not (trimAll "/" .Values.models.subPath) }}
+{{ $who }} but models.subPath is empty: forms that are withdrawn are kept beside the repository, so it must be a folder in the volume.
+{{- end }}
+{{- if .Values.models.trust.key }}
+{{ $who }} but models.trust.key is set: a form that is learned has no signature, so no worker would learn or use it. Remove the key, or learn: true.
+{{- end }}
+{{- $resources := .Values.worker.resources }}
+{{- range $kind, $gibibytes := dict "limits" 4 "requests" 3 }}
+{{- with get (get $resources $kind | default dict) "memory" }}
+{{- if lt (include "glaim-stream.bytes" . | float64) (mulf $gibibytes 1073741824) }}
+{{ $who }} but worker.resources.{{ $kind }}.memory is {{ . }}: set it to at least {{ $gibibytes }}Gi, because a learning takes up to 2Gi beside the worker's own {{ sub $gibibytes 2 }}Gi.
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Bytes of a quantity of Kubernetes, such as 4Gi, 4096Mi, 5G or 4294967296. */}}
+{{- define "glaim-stream.bytes" -}}
+{{- $unit := regexFind "(Ki|Mi|Gi|Ti|Pi|Ei|m|k|M|G|T|P|E)$" (toString .) -}}
+{{- $power := dict "Ki" 1 "Mi" 2 "Gi" 3 "Ti" 4 "Pi" 5 "Ei" 6 "k" 1 "M" 2 "G" 3 "T" 4 "P" 5 "E" 6 -}}
+{{- $bytes := toString . | trimSuffix $unit | float64 -}}
+{{- range until (int (get $power $unit | default 0)) }}{{ $bytes = mulf $bytes (ternary 1024 1000 (hasSuffix "i" $unit)) }}{{ end -}}
+{{- if eq $unit "m" }}{{ $bytes = divf $bytes 1000 }}{{ end -}}
+{{- $bytes -}}
 {{- end }}
 
 {{- define "glaim-stream.validate.triton" -}}
