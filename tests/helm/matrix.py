@@ -196,6 +196,16 @@ _CHANGES: dict[str, Values] = {
         "models": {"source": "claim", "claim": {"storageClassName": "shared", "annotations": {"a": "b"}}},
         "training": {"enabled": True, "model": "plant-pump", "config": CONFIG.read_text()},
     },
+    "workers that learn, in a volume": {
+        "catalogue": {"existingConfigMap": "our-groups", "existingConfigMapKey": "plant.yaml"},
+        "models": {"source": "claim", "existingClaim": "models"},
+        "worker": {
+            "imputer": "gaussian",
+            "learns": True,
+            "resources": {"requests": {"memory": "3Gi"}, "limits": {"memory": "4Gi"}},
+        },
+        "triton": {"enabled": False},
+    },
     "signed models in a volume": {
         "models": {
             "source": "claim",
