@@ -33,7 +33,10 @@ class Detected:
     ] = None
     missing: Annotated[
         list[str] | None,
-        typer.Option(help="A number or text (`-200`, `Bad`) that means no reading; repeatable. [default: detected]"),
+        typer.Option(
+            help="A number or text (`-200`, `Bad`) that means no reading, or `COLUMN=VALUE`; repeatable. [default: "
+            "detected]"
+        ),
     ] = None
 
     @property

@@ -47,7 +47,8 @@ class Sentinel:
     count: int
     below: float  # nearest values on both sides; NaN without one
     above: float
-    taken: bool  # True: read as missing; otherwise the cells stay observed, and a note names the flag
+    taken: bool  # True: read as missing; otherwise the cells stay observed and fill no other
+    amid: bool = False  # a reading among others, though the user stated the number for all columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,7 @@ class Reading:
     group_of_row: NDArray[np.int64]  # [R]; -1 where the row names none, 0 everywhere in a file without groups
     values: NDArray[np.float64]
     kept: NDArray[np.bool_]  # [C, R]; cells that hold something else than a usable reading, and stay as they are
+    doubted: NDArray[np.bool_]  # [C, R]; readings that may mean a missing value, and fill no other cell
     sensor_of_row: NDArray[np.int64] | None = None
     places: tuple[int, ...] = ()  # indices of the sensors' columns in the file (long: of the value's)
     line_of_row: NDArray[np.int64] | None = None  # line of each row of text, from 0

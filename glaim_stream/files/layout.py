@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from glaim_stream.core.errors import SettingsError, listed
 from glaim_stream.core.times import NO_TIME
 from glaim_stream.files import roles
+from glaim_stream.files.quality import speaks
 from glaim_stream.files.stamps import Stamps
 from glaim_stream.files.times import candidates, times_of
 
@@ -65,8 +66,12 @@ def layout_of(
         sensor = value = ""
     if group is None and not sensor:
         timed = times_ms != NO_TIME
-        part = {column: cells.filter(pa.array(timed)) for column, cells in table.items()}
-        in_part = {column: numbers[column].filter(pa.array(timed)) for column in numbers if column in columns}
+        part = {
+            column: cells.filter(pa.array(timed)) for column, cells in table.items()
+            if not speaks(column, numbers.get(column, cells))
+            and not (column in numbers and roles.tells_time(column, numbers[column], times_ms))
+        }  # fmt: skip
+        in_part = {column: numbers[column].filter(pa.array(timed)) for column in numbers if column in part}
         telling = roles.telling_columns(part, in_part, times_ms[timed])
         measures = [
             column for column in in_part

@@ -36,7 +36,7 @@ USUAL = (
 # Texts that state that there is no reading: a code of a spreadsheet, signs alone, or words of a logger or historian.
 # All others (Low, High, Trace, <0.10, an infinity) may be readings, so their cells are neither filled nor used.
 _NO_READING = re.compile(
-    r"#[A-Z/]+[0A-Z/]*[!?]?|[-*./?#_=~\u2013\u2014]+|[(<\[]?(n\.?/?a\.?n?|n\.?/?d\.?|nil|null|none|empty|blank|mm?|"
+    r"#[A-Z/]+[0A-Z/]*[!?]?|[-*./?_=~\u2013\u2014]+|[(<\[]?(n\.?/?a\.?n?|n\.?/?d\.?|nil|null|none|empty|blank|mm?|"
     r"miss(ing)?|void|unknown|undef(ined)?|invalid|bad|fault(y)?|fail(ed|ure)?|err(or)?|stale|unavailable|"
     r"not available|no reading|"
     r"no value|no result|no signal|no response|no sensor|no comm(unication|s)?|no good data( for calculation)?|"

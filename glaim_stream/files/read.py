@@ -21,6 +21,9 @@ from glaim_stream.files.form import FileForm, Reading, Sentinel
 from glaim_stream.files.layout import Layout, layout_of, names_in
 from glaim_stream.files.numbers import floats_of
 from glaim_stream.files.order import Order, order_of
+from glaim_stream.files.quality import note as quality_note
+from glaim_stream.files.quality import qualities
+from glaim_stream.files.roles import tells_time
 from glaim_stream.files.sentinels import note as sentinel_note
 from glaim_stream.files.sentinels import sentinels
 from glaim_stream.files.stamps import Stamps
@@ -98,6 +101,16 @@ def read(
     )
     times_ms, zone_notes = utc(axis.stamps, timezone, layout.group_of_row, name)
     measured, unused = _measured(table, axis, rest, layout, sensors, separator, name)
+    marks = qualities(
+        {each: table.numbers.get(each, table.columns[each]) for each in rest
+         if each not in (layout.group, layout.sensor)},
+        {each: floats_of(table.numbers[each]) for each in measured},
+        {each: texts for each, texts in told.texts.items() if each not in measured or texts == [""]},
+        sensor_of_row=names_in(table.columns[layout.sensor])[1] if layout.sensor else None,
+        group_of_row=layout.group_of_row, name=name,
+    )  # fmt: skip
+    unused |= {each.column: "quality of readings" for each in marks}
+    measured = tuple(each for each in measured if each not in unused)
     columns = {each: floats_of(table.numbers[each]) for each in measured}
     sensor_names, sensor_of_row = measured, None
     if layout.sensor:
@@ -114,6 +127,15 @@ def read(
     told_of = dict(told.numbers) if form is None else {**form.taken, **told.numbers}
     found = sentinels(series.parts(), numbers_missing, told_of, only_told=only_missing)
     series.take_out(found)
+    text_notes, quality_notes = kept_notes(table, kept, sensor_names, sensor_of_row), []
+    for mark in marks:
+        bad = {each: mark.bad & np.isfinite(columns[each]) for each in mark.judges if each in columns}
+        for each, cells in bad.items():
+            kept[each] |= cells
+            columns[each][cells] = np.nan
+        if (count := sum(int(cells.sum()) for cells in bad.values())) > 0:
+            quality_notes.append(quality_note(mark, count))
+    found = tuple(each for each in found if each.taken or each.amid or series.holds(each))
     order = order_of(times_ms, layout.group_of_row, sensor_of_row)
     if order.duplicates > _MOST_REPEATED * len(times_ms) and len(times_ms) >= _FEW_ROWS and not layout.sensor:
         raise SettingsError(
@@ -126,8 +148,8 @@ def read(
     )  # fmt: skip
     notes = [
         *table.notes, *axis.said(order), *axis.notes, *zone_notes,
-        *group_notes(made, len(layout.groups)), *unused_notes(unused), *empty_notes(table, unused),
-        *kept_notes(table, kept, sensor_names, sensor_of_row), *map(sentinel_note, found), *order_notes(made),
+        *group_notes(made, len(layout.groups)), *unused_notes(unused), *empty_notes(table, unused), *quality_notes,
+        *text_notes, *map(sentinel_note, found), *order_notes(made),
     ]  # fmt: skip
     return Reading(
         form=replace(made, notes=tuple(notes)),
@@ -137,6 +159,7 @@ def read(
         group_of_row=layout.group_of_row,
         values=np.stack([columns[each] for each in measured]),
         kept=np.stack([kept[each] for each in measured]),
+        doubted=np.stack([series.doubted(each, found) for each in measured]),
         sensor_of_row=sensor_of_row,
         places=tuple(table.names.index(each) for each in measured),
         line_of_row=table.line_of_row,
@@ -149,13 +172,16 @@ class Told:
 
     numbers: dict[str, list[float]]
     words: dict[str, list[str]]
+    texts: dict[str, list[str]]  # all values of columns, as text
 
     @classmethod
     def of(cls, missing: Sequence[str]) -> Told:
         """Divide the statements, each a value or `COLUMN=VALUE`."""
-        told = cls({}, {})
+        told = cls({}, {}, {})
         for text in missing:
             column, _, value = text.rpartition("=")
+            if column:
+                told.texts.setdefault(column, []).append(value)
             try:
                 told.numbers.setdefault(column, []).append(float(value))
             except ValueError:
@@ -250,7 +276,9 @@ def _measured(
     unused: dict[str, str] = {}
     if not layout.sensor:
         others = [column for column in rest if column != layout.group]
-        times = dict.fromkeys(_other_times(table.columns, numbers, axis.times.columns), "another time")
+        others_ms = [each for each in others if each in numbers and tells_time(each, numbers[each], axis.stamps.ms)]
+        other_times = [*_other_times(table.columns, numbers, axis.times.columns), *others_ms]
+        times = dict.fromkeys(other_times, "another time")
         unused = roles.unused_columns(numbers, others, len(layout.groups), odd={**table.odd, **times})
     if sensors and not layout.sensor:
         sensors = roles.columns_of(sensors, list(numbers), separator)
@@ -292,6 +320,19 @@ class _Series:
                 rows = self.sensor_of_row
                 mine = slice(None) if rows is None else rows == self.sensors.index(each.column)
                 column[mine] = np.where(column[mine] == each.value, np.nan, column[mine])
+
+    def holds(self, sentinel: Sentinel) -> bool:
+        """Whether a number is still among the readings."""
+        return bool((self.parts()[sentinel.column] == sentinel.value).any())
+
+    def doubted(self, column: str, found: Sequence[Sentinel]) -> NDArray[np.bool_]:
+        """Readings of a column that may mean a missing value, bool [R]."""
+        values, out = self.columns[column], np.zeros(len(self.columns[column]), np.bool_)
+        for each in found:
+            if not each.taken and not each.amid and each.column in (column, *(self.sensors if self.value else ())):
+                rows = self.sensor_of_row
+                out |= (values == each.value) & (True if rows is None else rows == self.sensors.index(each.column))
+        return out
 
 
 def _form(table: Table, axis: _Axis, layout: Layout, order: Order, measured: Sequence[str], timezone: str) -> FileForm:

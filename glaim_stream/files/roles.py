@@ -12,16 +12,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from glaim_stream.core.errors import SettingsError, listed
+from glaim_stream.core.times import NO_TIME
 from glaim_stream.files.numbers import floats_of
 
 SENSOR_WORDS = (
     *("sensor", "tag", "signal", "variable", "parameter", "metric", "channel", "measurement", "point"),
-    *("entity_id", "_field", "tagname"),  # Home Assistant, InfluxDB, historians
+    *("entity_id", "_field", "tagname", "varname"),  # Home Assistant, InfluxDB, historians, WinCC
 )
-VALUE_WORDS = ("value", "reading", "val", "measurement", "data", "_value", "state")
+VALUE_WORDS = ("value", "reading", "val", "measurement", "data", "_value", "state", "varvalue")
 SEPARATORS = (".", "/", ":", "|")
 _FLAG = re.compile(
-    r"flag|status|quality|qualifier|\bqc|_qc|qc_|_qa$|\bqa\b|\bcd$|_cd$|code|state$|mode$|class|alarm|valid|event|label|"
+    r"flag|status|quality|qualifier|grade|\bqf\b|_qf\b|_q$|\bqc|_qc|qc_|_qa$|\bqa\b|\bcd$|_cd$|code|state$|mode$|class|alarm|valid|event|label|"
     r"anomaly|changepoint|source$|holiday|weekday|workingday|season|error",
     re.IGNORECASE,
 )
@@ -33,6 +34,22 @@ _NUMBER = re.compile(
     r"(^|[_ .])(id|uid|uuid|no|nr|num|idx|index|record|recno|seq|row|rownum|entry)$|"
     r"^(id|index)[_ ]|^unnamed|_id$|[a-z]Id$",
 )
+_CONSTANT = re.compile(
+    r"^(stn|stns?_?id|station.*|site.*|wmo.*|wban|usaf|imei|serial.*|node.*|device.*|logger.*|stationsnummer|stations_id|"
+    r"(f_?)?port|_?numericid|channel|version|fw.*|firmware.*|schema.*|ms|msec|millis.*|milliseconds?)$",
+    re.IGNORECASE,
+)
+_UNIT = re.compile(
+    r"[(\[/ _](kwh|mwh|wh|gj|mj|m3|m\u00b3|l|kw|w|v|a|hz|bar|pa|ppm|\u00b0?c|\u00b0?f|%)[)\]]?$", re.IGNORECASE
+)
+_TIME = re.compile(r"time|date|zeit|stamp|epoch|msec|_ms$|sec|tick|clock|datum|fecha|heure|hora|serial", re.IGNORECASE)
+_DAY_MS, _ZONES_MS = 86_400_000.0, 26 * 3_600_000.0
+_EXCEL_MS = -25_569 * _DAY_MS
+_CLOCKS = (  # milliseconds of a unit, and the time of 0: of Unix, spreadsheets, WinCC, Windows, Matlab, Julian days
+    *((unit, 0.0) for unit in (1000.0, 1.0, 1e-3, 1e-6)),
+    *((_DAY_MS, _EXCEL_MS), (_DAY_MS / 1e6, _EXCEL_MS), (1e-4, -11_644_473_600_000.0)),
+    *((_DAY_MS, -719_529 * _DAY_MS), (_DAY_MS, -2_440_587.5 * _DAY_MS)),
+)  # fmt: skip
 _GROUP = re.compile(
     r"station|site|device|mote|node|machine|pump|unit|sensor|location|group|turbine|asset|equipment|building|meter|"
     r"_id$|^id$|[a-z]Id$|name|plant",
@@ -86,14 +103,45 @@ def _reason(column: str, cells: Any, groups: int) -> str:
         return "a place"
     if not whole:
         return ""
-    if _NUMBER.search(plain.lower() if not re.search(r"[a-z]Id$", plain) else plain):
+    if _NUMBER.search(plain.lower() if not re.search(r"[a-z]Id$", plain) else plain) and not _is_count(plain, known):
         return "numbers that name something"
+    if len(levels) == 1 and len(known) == len(values) and len(values) >= _ENOUGH_ROWS and _CONSTANT.match(plain):
+        return "one number throughout, which names something"
     if len(levels) <= 20 and len(levels) < len(known) and _FLAG.search(plain):
         return "flags or codes"
     small = 1 < len(levels) <= _MOST_CODES and levels[0] >= 0 and levels[-1] <= 9
     if small and len(known) >= _ENOUGH_ROWS and pa.types.is_integer(cells.type):  # 1, not 1.0
         return "flags or codes"
     return ""
+
+
+def _is_count(name: str, known: NDArray[np.float64]) -> bool:
+    """Whether whole numbers are a meter's, whatever their column is called: they climb, and not by 1 a row."""
+    steps = np.diff(known)
+    if not len(steps) or (steps < 0).mean() > 0.02 or not (steps > 0).any():
+        return bool(_UNIT.search(name))
+    return (steps == 1).mean() < 0.5 and (len(np.unique(steps)) > 2 or bool(_UNIT.search(name)))
+
+
+def tells_time(column: str, cells: Any, times_ms: Ints) -> bool:
+    """Whether numbers are the times of their rows in another writing, such as serial days times a million.
+
+    Args:
+        column: name of the column.
+        cells: Arrow column of numbers.
+        times_ms: int64 [R], NO_TIME where a row has none.
+    """
+    values = floats_of(cells)
+    known = np.isfinite(values) & (times_ms != NO_TIME)
+    values, times = values[known], times_ms[known].astype(np.float64)
+    if len(values) < _FEWEST or not (_TIME.search(column) or np.abs(values).min() > 1e9):
+        return False
+    span = float(np.ptp(times))
+    return any(
+        bool((np.abs(values * unit_ms + epoch_ms - times) < _ZONES_MS).all())
+        and abs(float(np.ptp(values)) * unit_ms - span) <= 0.01 * span
+        for unit_ms, epoch_ms in _CLOCKS
+    )
 
 
 def name_separator(names: Sequence[str], stated: str = "") -> str:

@@ -17,6 +17,7 @@ from glaim_stream.files.form import Sentinel
 
 # Numbers that instruments and archives write for missing values: -99, -999.25, -9999, 9999.9, 1e+20, integer limits.
 _NINES = re.compile(r"-9{2,}(\.(9+|0|25))?|9{4,}(\.9+)?|999\.9+|99\.99|-?9\.99\d*e\+?\d+|-?1e\+(20|30|36)")
+_HIGH_NINES = re.compile(r"9{2,3}(\.9+)?")  # 99 and 999, where they are far above all others
 _LIMITS = {-32768.0, 32767.0, 65535.0, -2147483648.0, 2147483647.0, -6999.0, -7777.0, -8888.0, -7999.0, 7999.0}
 _MOST = 3  # most sentinels at one end of a column
 _LEVELS = 8  # levels of other values that are needed to judge distances
@@ -42,18 +43,33 @@ def sentinels(
     """
     found: list[Sentinel] = []
     open_ends: list[tuple[str, Sentinel]] = []
+    amid: list[Sentinel] = []
     alone: list[Sentinel] = []  # too rare in their column to be remarkable alone
     for column, values in columns.items():
         levels, counts = np.unique(values[np.isfinite(values)], return_counts=True)
-        for number in (*told, *(told_of or {}).get(column, ())):
+        of_column = (told_of or {}).get(column, ())
+        for number in (*of_column, *told):
             at = np.flatnonzero(levels == number)
-            if len(at):
+            if not len(at):
+                continue
+            if number not in of_column and _is_amid(levels, counts, int(at[0])):
+                amid.append(replace(_sentinel(column, levels, counts, int(at[0]), taken=False), amid=True))
+            else:
                 found.append(_sentinel(column, levels, counts, int(at[0]), taken=True))
                 levels, counts = np.delete(levels, at), np.delete(counts, at)
         if only_told:
             continue
-        for place in _outside(levels, counts):
-            sure, maybe = _judged(levels, counts, place)
+        if len(levels) == 1 and counts[0] > 1 and abs(levels[0]) >= 999 and _is_shaped(float(levels[0])):
+            found.append(_sentinel(column, levels, counts, 0, taken=True))
+            continue
+        places = _outside(levels, counts)
+        for place in places:
+            # Without the far numbers at the other end, which would widen the spread of the readings.
+            inner = np.ones(len(levels), np.bool_)
+            inner[[at for at in places if (at < len(levels) / 2) != (place < len(levels) / 2)]] = False
+            if inner.sum() < 2:
+                inner[:] = True
+            sure, maybe = _judged(levels[inner], counts[inner], int(inner[:place].sum()))
             if sure:
                 found.append(_sentinel(column, levels, counts, place, taken=True))
             elif maybe:
@@ -69,6 +85,7 @@ def sentinels(
         # A number that is sure in one column is sure in any other where it also lies alone and outside.
         sure = each.value in known and each.value != 0 and abs(each.value) > 1
         found.append(Sentinel(column, each.value, each.count, each.below, each.above, sure))
+    found += amid
     order = {column: place for place, column in enumerate(columns)}
     return tuple(sorted(found, key=lambda each: (order[each.column], each.value)))
 
@@ -80,10 +97,16 @@ def note(sentinel: Sentinel) -> str:
         text for text, value in (("below", sentinel.below), ("above", sentinel.above)) if np.isfinite(value)
         for text in [f"the next value {text} is {value:g}"]
     ]  # fmt: skip
+    column = sentinel.column
     where = f"{sentinel.value:g} stands {count} in {sentinel.column!r}; {', '.join(sides) or 'there is no other value'}"
     if sentinel.taken:
         return f"{where}: taken as no value"
-    return f"{where}: kept as a reading; if it stands for no value, state --missing {sentinel.value:g}"
+    if sentinel.amid:
+        return f"{where}: kept as a reading among others; if it is none, state --missing '{column}={sentinel.value:g}'"
+    return (
+        f"{where}: kept as a reading, and not used to fill others; if it stands for no value, state "
+        f"--missing '{column}={sentinel.value:g}'"
+    )
 
 
 def _sentinel(column: str, levels: NDArray[np.float64], counts: NDArray[np.int64], at: int, *, taken: bool) -> Sentinel:
@@ -130,16 +153,28 @@ def _is_far(levels: NDArray[np.float64], at: int) -> bool:
     return gap > spread or (gap > 5 * near and gap > 0.1 * spread) or (at == 0 and levels[0] < 0 <= levels[1])
 
 
+def _is_shaped(value: float) -> bool:
+    return bool(_NINES.fullmatch(f"{value:g}")) or value in _LIMITS
+
+
+def _is_amid(levels: NDArray[np.float64], counts: NDArray[np.int64], at: int) -> bool:
+    """Whether a level lies between others and is about as frequent as they are, like any reading."""
+    usual = float(np.median(np.delete(counts, at))) if len(counts) > 1 else 0.0
+    return 0 < at < len(levels) - 1 and counts[at] <= 3 * max(usual, 1.0)
+
+
 def _judged(levels: NDArray[np.float64], counts: NDArray[np.int64], at: int) -> tuple[bool, bool]:
     """Whether a level certainly means a missing value, and whether it may."""
     value, count = float(levels[at]), int(counts[at])
     low, high = _rest(levels, at)
     inner, inner_counts = levels[low : high + 1], counts[low : high + 1]
     gap, spread, _ = _gap(levels, at)
-    shaped = bool(_NINES.fullmatch(f"{value:g}")) or value in _LIMITS
+    shaped = _is_shaped(value)
     far = gap > spread and gap > abs(value) / 3
     # In a column of few levels each one is repeated; a level very far outside is remarkable even so.
     repeated = count >= 2 and (count >= 2 * float(np.median(inner_counts)) or gap > _VERY_FAR * spread)
+    if far and count >= 3 and _HIGH_NINES.fullmatch(f"{value:g}"):
+        return True, True
     if shaped and far and (count >= 2 or (abs(value) >= 999 and gap > 10 * spread)):
         return True, True
     if shaped and repeated and count >= 3 and abs(value) >= 99 and not inner.min() <= value <= inner.max():

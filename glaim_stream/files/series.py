@@ -40,6 +40,7 @@ class ReadingColumn:
     value: float64 [rows], readings; NaN where missing.
     hole: bool [rows], cells with a missing reading.
     kept: bool [rows], cells that hold something else than a usable reading: neither holes nor readings.
+    doubted: bool [rows], readings that fill no other cell.
     """
 
     place: int
@@ -49,6 +50,7 @@ class ReadingColumn:
     value: Doubles
     hole: Bools
     kept: Bools
+    doubted: Bools
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class Series:
     step: int64 [rows of the table] for each group, step of each of its rows, -1 elsewhere.
     values: float64 [sensors, steps] for each group, NaN where no row has a reading.
     uneven: group that fits the step least; None where all fit.
+    doubted: bool [sensors, steps] for each group, values that fill no other cell.
     """
 
     step_ms: int
@@ -84,6 +87,7 @@ class Series:
     step: tuple[Ints, ...]
     values: tuple[Doubles, ...]
     uneven: Uneven | None = None
+    doubted: tuple[Bools, ...] = ()
 
     @property
     def even(self) -> bool:
@@ -113,8 +117,8 @@ def cells_of(reading: Reading, group: str) -> Cells:
         sensor = reading.sensor_of_row
         times = np.where(sensor >= 0, times, NO_TIME)
         place = reading.places[0]
-        code_of_row = np.maximum(sensor, 0)
-        column = _column(place, form.value, group_of_row, code_of_row, reading.values[0], reading.kept[0], times)
+        readings = reading.values[0], reading.kept[0], reading.doubted[0]
+        column = _column(place, form.value, group_of_row, np.maximum(sensor, 0), readings, times)
         return Cells(times, groups, tuple(form.sensors), (column,), long=True)
     names = list(form.sensors)
     if form.name_separator:
@@ -124,21 +128,22 @@ def cells_of(reading: Reading, group: str) -> Cells:
     else:
         sensors, code = tuple(names), [(-1, place) for place in range(len(names))]
     columns = []
-    readings = zip(reading.values, reading.kept, strict=True)
-    for name, place, (group_code, sensor_code), mine in zip(names, reading.places, code, readings, strict=True):
+    each_column = zip(reading.values, reading.kept, reading.doubted, strict=True)
+    for name, place, (group_code, sensor_code), mine in zip(names, reading.places, code, each_column, strict=True):
         of_row = group_of_row if group_code < 0 else np.full(rows, group_code)
-        columns.append(_column(place, name, of_row, np.full(rows, sensor_code), *mine, times))
+        columns.append(_column(place, name, of_row, np.full(rows, sensor_code), mine, times))
     return Cells(times, groups, sensors, tuple(columns))
 
 
 def _column(
-    place: int, name: str, group: Ints, sensor: Ints, values: Doubles, kept: Bools, times_ms: Ints
+    place: int, name: str, group: Ints, sensor: Ints, readings: tuple[Doubles, Bools, Bools], times_ms: Ints
 ) -> ReadingColumn:
     """A column with its holes; rows without a time have none, since their moment is unknown."""
+    values, kept, doubted = readings
     known = np.isfinite(values)
     timed = times_ms != NO_TIME
     hole, kept = ~known & ~kept & timed, kept & timed
-    return ReadingColumn(place, name, group, sensor, np.where(known, values, np.nan), hole, kept)
+    return ReadingColumn(place, name, group, sensor, np.where(known, values, np.nan), hole, kept, doubted & known)
 
 
 def without_stray_rows(cells: Cells) -> tuple[Cells, StrayRows | None]:
@@ -191,8 +196,16 @@ def series_of(
             turning = turned[column.sensor[known]] if turned.any() else None
             place = column.sensor[known], step[code][known]
             put(values[code], place, column.value[known], bucket=bucket, turning=turning)
+    doubted = tuple(np.zeros(each.shape, np.bool_) for each in values)
+    for column in cells.columns:
+        for code, rows in by_code(column.group, column.doubted):
+            rows = rows[step[code][rows] >= 0]
+            place = column.sensor[rows], step[code][rows]
+            # Where rows share a step, the value that counts may be that of another row.
+            mine = (values[code][place] == column.value[rows]) | (bucket == "mean")
+            doubted[code][place[0][mine], place[1][mine]] = True
     irregular = uneven(grids, [cells.times_ms[rows] for rows in members])
-    return Series(step_ms, members, grids, step, values, irregular)
+    return Series(step_ms, members, grids, step, values, irregular, doubted)
 
 
 def _grid(times_ms: Ints, step_ms: int, as_streamed: bool) -> Grid:

@@ -20,6 +20,7 @@ from glaim_stream.files.content import content_of, plain, typed_table
 from glaim_stream.files.form import NumberForm, TextForm
 from glaim_stream.files.kinds import is_number, is_text
 from glaim_stream.files.numbers import described, number_columns
+from glaim_stream.files.quality import names_quality
 from glaim_stream.files.text import SEPARATOR_NAMES, columns_of
 from glaim_stream.files.well_log import WellLog
 
@@ -94,6 +95,7 @@ def read_table(
         names, cells = tuple(table.column_names), [plain(each) for each in table.columns]
     if only_readings:
         require_no_filled_rows(dict(zip(names, cells, strict=True)), name)
+    names = _told_apart(names)
     nameless = [at for at, column in enumerate(names) if not column and not _is_empty(cells[at])]
     if len(nameless) == 1 and _NAMELESS not in names:
         names = (*names[: nameless[0]], _NAMELESS, *names[nameless[0] + 1 :])
@@ -124,6 +126,13 @@ def read_table(
         {column: each.words for column, each in found.items() if each.words}, unused, odd, kind, compression, text,
         units, lines, (*notes, *number_notes, *described(found)), log,
     )  # fmt: skip
+
+
+def _told_apart(names: Sequence[str]) -> tuple[str, ...]:
+    """The names of columns, where columns of quality that share one, such as `qc`, are called after those before."""
+    shared = {each for each, count in Counter(names).items() if count > 1 and each and names_quality(each)}
+    before = ("", *names)
+    return tuple(f"{before[at]} {each}" if each in shared else each for at, each in enumerate(names))
 
 
 def _is_empty(column: Any) -> bool:

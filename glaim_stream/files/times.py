@@ -149,7 +149,8 @@ def _of_day(column: str, cells: Any, number: Any) -> Ints | None:
     """Milliseconds since midnight of a column of times of day or hours; -1 where empty."""
     if number is None:
         return clock(cells)
-    named = column.strip().lower() in _PARTS["hour"] or re.search(r"_(hh|hour|time|hhmm)$", column.lower())
+    plain = re.sub(r"\s*[(\[].*", "", column.strip().lower())  # Hour (PST)
+    named = plain in _PARTS["hour"] or re.search(r"_(hh|hour|time|hhmm)$", column.lower())
     if not named or not pa.types.is_integer(number.type):
         return None
     return _hours(np.asarray(number.fill_null(-1), np.int64))

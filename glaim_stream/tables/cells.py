@@ -31,6 +31,7 @@ Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
+BETWEEN = "between two readings that are doubtful"
 ELSEWHERE = "another row of the same step has the reading"
 # Most new rows for each row of the file. files.grid has the same limit: where fewer than a tenth of the steps have
 # rows, a time or the step is wrong, or the file has too few readings to fill the rest.
@@ -140,8 +141,8 @@ def fill_cells(
 
 def groups_of(cells: Cells, found: Series) -> list[Group]:
     """Return the groups of a table that was placed in even series."""
-    placed = zip(cells.groups, found.grids, found.values, strict=True)
-    return [Group(name, grid.times_ms, values) for name, grid, values in placed]
+    placed = zip(cells.groups, found.grids, found.values, found.doubted, strict=True)
+    return [Group(name, grid.times_ms, values, doubted) for name, grid, values, doubted in placed]
 
 
 def columns_of(
@@ -175,6 +176,9 @@ def _column(
             taken = np.isfinite(found.values[code][sensor, at])
             left[ELSEWHERE] += int(taken.sum())
             holes, at, sensor = holes[~taken], at[~taken], sensor[~taken]
+        if (shut := _between(found.values[code], filled[code].doubted & found.doubted[code])[sensor, at]).any():
+            left[BETWEEN] += int(shut.sum())
+            holes, at, sensor = holes[~shut], at[~shut], sensor[~shut]
         value[holes], lower[holes], upper[holes] = (
             each[sensor, at] for each in (group.values, group.lower, group.upper)
         )
@@ -188,6 +192,18 @@ def _column(
         judged = (at >= 0) & (found.values[code][sensor, at] == column.value[seen])
         doubted[seen] = judged & filled[code].doubted[sensor, at]
     return FilledColumn(column.place, column.name, value, lower, upper, method, doubted | column.kept)
+
+
+def _between(values: Doubles, doubted: Bools) -> Bools:
+    """Cells whose nearest readings on both sides are doubted, bool [C, N]: if those are right, an estimate is not."""
+    if not doubted.any():
+        return doubted
+    steps = np.arange(values.shape[1])
+    known = np.isfinite(values)
+    before = np.maximum.accumulate(np.where(known, steps, 0), axis=1)
+    after = np.minimum.accumulate(np.where(known, steps, len(steps) - 1)[:, ::-1], axis=1)[:, ::-1]
+    shut: Bools = ~known & np.take_along_axis(doubted, before, 1) & np.take_along_axis(doubted, after, 1)
+    return shut
 
 
 def _doubts(cells: Cells, columns: Sequence[FilledColumn]) -> dict[str, Doubts]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,8 +61,7 @@ def fill_groups(
     Raises:
         SettingsError: the groups have different sensors or steps, or `max_gap` is less than 1.
     """
-    if plausibility:
-        groups = [each.judged() for each in groups]
+    groups = [each.judged() if plausibility else replace(each, doubted=None) for each in groups]
     fitted = fit(groups, sensors=sensors, form=form, train=train, timezone=timezone, progress=progress)
     only = fitted.forms[0] if fitted.forms else None
     filled = apply(fitted, groups, max_gap=max_gap, progress=progress)

@@ -81,11 +81,11 @@ class Group:
         return np.where(self.doubts, np.nan, usable(self.values))
 
     def judged(self) -> Self:
-        """Return the group with its doubtful readings marked; see `glaim_stream.health.doubtful_series`."""
-        values = usable(self.values)
+        """Return the group with further doubtful readings marked; see `glaim_stream.health.doubtful_series`."""
+        values = np.where(self.doubts, np.nan, usable(self.values))
         observed, every = ~np.isnan(values), np.ones(len(values), np.bool_)
         (doubted,) = doubtful_cells(values[None], observed[None], every)
-        return replace(self, doubted=doubted)
+        return replace(self, doubted=doubted | self.doubts)
 
 
 def usable(values: Doubles) -> Doubles:

@@ -117,7 +117,11 @@ def placed(frame: Frame, flags: Flags, step_ms: int | None = None, sensors: Sequ
         sensor = np.full(frame.rows, place) if sensor_of_row is None else sensor_of_row
         hole = np.isnan(value) & (times_ms != NO_TIME)
         readings = np.where(np.isfinite(value), value, np.nan)
-        columns.append(ReadingColumn(place, str(name), found.group_of_row, sensor, readings, hole, np.isinf(value)))
+        columns.append(
+            ReadingColumn(
+                place, str(name), found.group_of_row, sensor, readings, hole, np.isinf(value), np.zeros_like(hole)
+            )
+        )
     cells = Cells(times_ms, found.groups, known, tuple(columns), long=sensor_of_row is not None)
     undated = int(sum(np.isnan(value).sum() for value in values)) - cells.holes
     kept, stray = without_stray_rows(cells) if timed else (cells, None)

@@ -34,7 +34,7 @@ def filled(lines: list[str], **stated: object) -> tuple[Cells, list[str]]:
     "text",
     [
         *("Low", "High", "<0.10", ">1000", "12.45*", "12.45 e", "\u20134.2", "\ufffd4.2", "\u221e", "inf", "-Infinity"),
-        *("1.2 kW", "Trace", "on", "1e999", "22..5", "0x1F", "5.1.2", "OVER", "no change"),
+        *("1.2 kW", "Trace", "on", "1e999", "####", "22..5", "0x1F", "5.1.2", "OVER", "no change"),
     ],
 )  # fmt: skip
 def test_a_text_that_may_be_a_reading_stays_and_fills_nothing(text: str) -> None:

@@ -264,7 +264,7 @@ def test_what_may_stand_for_no_value_is_reported_with_its_count_and_kept(cells: 
     reading = read(column(cells))
     (found,) = reading.form.sentinels
     assert (found.value, found.count, found.taken) == (value, cells.count(value), False)
-    assert f"state --missing {value:g}" in reading.form.notes[-1]
+    assert f"state --missing 'a={value:g}'" in reading.form.notes[-1]
     assert np.isnan(read(column(cells), missing=[f"{value:g}"]).values).sum() == cells.count(value)
 
 

@@ -113,7 +113,8 @@ def _sensors(
                 continue
             grid = series.grids[group]
             if group not in doubted:
-                doubted[group] = Group(cells.groups[group], grid.times_ms, series.values[group]).judged().doubts
+                known = series.values[group], series.doubted[group]
+                doubted[group] = Group(cells.groups[group], grid.times_ms, *known).judged().doubts
             # In the grid's own steps: where stamps jitter it drifts apart from the times of the rows.
             origin_ms = grid.start_ms
             spans[number] = Span.between(

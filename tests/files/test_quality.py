@@ -1,0 +1,172 @@
+"""Readings of doubt fill nobody: columns of quality, error codes, high sentinels, meters at zero."""
+
+import datetime as dt
+import io
+from collections.abc import Callable
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.files import Cells
+from glaim_stream.operate.completeness import FileRequest, file_report
+from glaim_stream.tables import cells_of, fill_cells, open_file, write
+
+CASES = Path(__file__).parent / "cases"
+START = dt.datetime(2026, 3, 2)
+
+
+def filled(raw: bytes, **stated: object) -> tuple[Cells, dict[int, str], tuple[str, ...]]:
+    """The cells, the lines that changed by their number from 1, and the notes."""
+    file, out = open_file("a.csv", raw, **stated), io.BytesIO()
+    cells = cells_of(file)
+    write(file, cells, fill_cells(cells), out)
+    lines = zip(raw.decode().splitlines(), out.getvalue().decode().splitlines(), strict=True)
+    changed = {at: after for at, (before, after) in enumerate(lines, 1) if before != after}
+    return cells, changed, file.form.notes
+
+
+def values(changed: dict[int, str], place: int, separator: str = ",") -> list[float]:
+    return [float(line.split(separator)[place].replace(",", ".")) for line in changed.values()]
+
+
+@pytest.mark.parametrize(
+    ("name", "holes", "place", "separator", "expected", "within"),
+    [
+        ("low_high_texts", 2, 1, ",", None, 0),
+        ("nine_error_texts", 9, 1, ",", [105.3, 109.7, 101.4, 91.2, 92.6, 103.7, 109.9, 103.1, 92.1], 0.3),
+        ("home_automation_text_entities", 2, 1, ",", [20.8, 19.03], 0.05),
+        ("index_is_a_meter", 2, 1, ";", [1242067, 1242317], 5),
+        ("quality_bad", 2, 2, ",", [119.8, 117.8], 0.3),
+        ("wincc_validity", 2, 2, ";", [58.4, 61.2], 0.5),
+        ("ds18b20_errors", 4, 1, ",", [21.8, 21.66, 21.63, 20.26], 0.1),
+        ("meter_zero_blip", 4, 1, ",", [398.13, 400.2, 400.75, 400.86], 0.1),
+        ("qc_columns_of_one_name", 2, 5, ",", [52.6, 54.3], 0.6),
+        ("sensor_all_sentinel", 75, 1, ",", None, 0),
+        ("sentinel_99_999", 150, 1, ",", None, 0),
+    ],
+)
+def test_a_case_is_filled_from_its_readings_alone(
+    name: str, holes: int, place: int, separator: str, expected: list[float] | None, within: float
+) -> None:
+    raw = (CASES / f"{name}.csv").read_bytes()
+    cells, changed, _ = filled(raw, date_order="dmy" if name == "wincc_validity" else "")
+    assert cells.holes == holes
+    if expected is not None:
+        assert values(changed, place, separator) == pytest.approx(expected, abs=within)
+
+
+def test_a_plain_number_for_no_value_spares_a_column_in_which_it_is_a_reading() -> None:
+    raw = (CASES / "sentinel_99_999.csv").read_bytes()
+    cells, _, notes = filled(raw, missing=("99", "999"))
+    assert [int(each.hole.sum()) for each in cells.columns] == [0, 50, 50, 50]
+    assert any("99 stands 2 times in 'wind_dir'" in note and "--missing 'wind_dir=99'" in note for note in notes)
+    cells, _, _ = filled(raw, missing=("wind_dir=99",))
+    assert [int(each.hole.sum()) for each in cells.columns] == [2, 50, 50, 50]
+
+
+def test_a_sensor_that_is_the_sentinel_throughout_has_no_reading() -> None:
+    for raw, sensor in (
+        ((CASES / "sensor_all_sentinel.csv").read_bytes(), "ch4"),
+        (rows(lambda row: "-999"), "b"),
+    ):
+        report = file_report("a.csv", raw, FileRequest(ZoneInfo("UTC")))
+        assert {each.sensor: each.total["good"] for each in report.sensors}[sensor] == 0
+
+
+def rows(
+    second: Callable[[int], str], first: Callable[[int], str] = lambda row: f"{20 + np.sin(row / 7):.2f}"
+) -> bytes:
+    lines = (f"{START + dt.timedelta(minutes=row)},{first(row)},{second(row)}" for row in range(120))
+    return "\n".join(["time,a,b", *lines, ""]).encode()
+
+
+def marked(name: str, good: str, bad: str, *, value: Callable[[int], str] | None = None) -> bytes:
+    """A sensor with bad marks in rows 50 to 59, whose readings are 0, and holes beside them."""
+    number = value or (
+        lambda row: "0.00" if 50 <= row < 60 else "" if row in (49, 60) else f"{20 + np.sin(row / 7):.2f}"
+    )
+    return rows(lambda row: bad if 50 <= row < 60 else good, number).replace(b"time,a,b", f"time,a,{name}".encode())
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        *(
+            ("quality", "Good", "Bad"),
+            ("Quality", "Good - Non-specific", "Bad: Not Connected"),
+            ("a_quality", "192", "0"),
+        ),
+        *(("a Quality", "192", "24"), ("quality", "216", "64"), ("StatusCode", "Good", "BadCommunicationError")),
+        *(("validity", "1", "0"), ("is_valid", "True", "False"), ("qc", "0", "1"), ("qc", "1", "4"), ("flag", "", "S")),
+        *(("aQuality", "V", "X"), ("qc_a", "2", "1"), ("quality", "Good", "Uncertain"), ("status", "Valid", "Suspect")),
+    ],
+)
+def test_readings_that_are_marked_as_bad_stay_and_fill_nothing(name: str, good: str, bad: str) -> None:
+    raw = marked(name, good, bad)
+    cells, changed, notes = filled(raw)
+    assert (cells.sensors, cells.holes, int(cells.columns[0].kept.sum())) == (("a",), 2, 10)
+    assert values(changed, 1) == pytest.approx([20.65, 20.72], abs=0.6)
+    assert any(f"'{name}' states the quality of a: 10 readings with {bad!r}" in note for note in notes)
+    report = file_report("a.csv", raw, FileRequest(ZoneInfo("UTC")))
+    assert [(each.total["arrived"], each.total["good"]) for each in report.sensors] == [(118, 108)]
+    cells, _, _ = filled(raw, missing=(f"{name}=",))
+    assert int(cells.columns[0].kept.sum()) == 0
+
+
+@pytest.mark.parametrize(("name", "good", "bad"), [("qc", "0", "1"), ("flag", "A", "E"), ("status", "ok", "fault")])
+def test_marks_whose_readings_are_like_all_others_do_not_remove_them(name: str, good: str, bad: str) -> None:
+    cells, _, _ = filled(marked(name, good, bad, value=lambda row: f"{20 + np.sin(row / 7):.2f}" if row else ""))
+    assert int(cells.columns[0].kept.sum()) == 0
+
+
+def test_where_words_and_readings_disagree_the_user_is_asked() -> None:
+    for name in ("validity", "qc"):
+        raw = rows(lambda row: str(int(row % 4 != 0)), lambda row: "0.00" if row % 4 else f"{row % 40 / 2:.2f}")
+        raw = raw.replace(b"time,a,b", f"time,a,{name}".encode())
+        with pytest.raises(SettingsError, match=f"'{name}' may state the quality.*--missing '{name}=1'"):
+            filled(raw)
+        cells, _, _ = filled(raw, missing=(f"{name}=1",))
+        assert int(cells.columns[0].kept.sum()) == 90
+
+
+def test_columns_of_quality_judge_the_sensor_that_they_follow() -> None:
+    lines = ["time,a,qc,b,qc"]
+    for row in range(120):
+        bad = (50 <= row < 60, 80 <= row < 90)
+        cells = [("-9.9" if each else f"{20 + np.sin(row / 7):.2f}", "4" if each else "1") for each in bad]
+        lines.append(",".join([str(START + dt.timedelta(minutes=row)), *cells[0], *cells[1]]))
+    cells, _, _ = filled("\n".join(lines).encode())
+    assert [np.flatnonzero(each.kept).tolist() for each in cells.columns] == [[*range(50, 60)], [*range(80, 90)]]
+
+
+def test_one_column_of_quality_judges_all_sensors_of_a_row_and_long_files_have_one() -> None:
+    raw = rows(lambda row: f"{row % 7}.5,{'Bad' if row in (5, 6) else 'Good'}").replace(
+        b"time,a,b", b"time,a,b,quality"
+    )
+    assert [int(each.kept.sum()) for each in filled(raw)[0].columns] == [2, 2]
+    lines = [
+        f"{START + dt.timedelta(minutes=row)},{tag},{row % 9}.{at},{192 if row % 10 else 24}"
+        for row in range(60) for at, tag in enumerate(("x", "y"))
+    ]  # fmt: skip
+    cells, _, _ = filled("\n".join(["time,tag,value,quality", *lines]).encode())
+    assert (cells.sensors, int(cells.columns[0].kept.sum())) == (("x", "y"), 12)
+
+
+def test_a_number_of_the_station_and_a_port_are_no_sensors() -> None:
+    head, port = b"time,a,b", "12"
+    for name in ("STN", "f_port", "ms"):
+        form = open_file("a.csv", rows(lambda row: port).replace(head, f"time,a,{name}".encode())).form
+        assert form.unused == {name: "one number throughout, which names something"}
+    assert open_file("a.csv", rows(lambda row: "12")).form.sensors == ("a", "b")
+
+
+def test_holes_between_doubtful_readings_are_left() -> None:
+    raw = rows(
+        lambda row: "",
+        lambda row: "85.00" if 30 <= row < 40 and row != 35 else "" if row == 35 else f"{20 + np.sin(row):.2f}",
+    )
+    cells, changed, _ = filled(raw)
+    assert (cells.holes, int(cells.columns[0].doubted.sum()), changed) == (1, 9, {})
