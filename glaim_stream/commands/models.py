@@ -14,7 +14,9 @@ from glaim_stream.commands.exit_codes import DONE
 from glaim_stream.commands.signals import exit_at_sigterm
 
 if TYPE_CHECKING:
-    from glaim_stream.models import Store
+    from rich.table import Table
+
+    from glaim_stream.models import ListedForm, Store
 
 app = typer.Typer(
     help="Manage a model repository: list, wait, fetch, push, seal, roll back, release, delete old weights.",
@@ -36,18 +38,19 @@ _POLL_S = 1.0
 
 @app.command("list")
 def list_(repository: Repository) -> None:
-    """Show every version: its training data, whether its files match contract and manifest, whether Triton serves it.
+    """Show every version and closed form: training data, whether files match contract and manifest, and use.
 
-    Exit code 1 when a version is incomplete.
+    Exit code 1 when a version or a form is incomplete.
     """
     from rich.table import Table
 
     from glaim_stream.commands.console import result_console
     from glaim_stream.core.settings import read_settings
-    from glaim_stream.models import held, listing, open_store
+    from glaim_stream.models import held, listed_forms, listing, open_store
 
-    store = open_store(repository)
-    found = listing(store, read_settings().trust)
+    store, trust = open_store(repository), read_settings().trust
+    forms = list(listed_forms(store, trust))
+    found = listing(store, trust) if store.models() or not forms else []
     table = Table("model", "version", "is", "trained on", "rows", "made", "sensors", "window", "weights", "manifest")
     for each in found:
         contract = each.contract
@@ -56,13 +59,33 @@ def list_(repository: Repository) -> None:
             data = contract.data
             about = (data.source, str(data.rows), contract.created, str(len(contract.sensors)), str(contract.window))
         table.add_row(each.model, str(each.version), each.state, *about, each.weights, each.manifest)
-    result_console().print(table)
-    for name in store.models():
+    if found:
+        result_console().print(table)
+    if forms:
+        result_console().print(_table_of(forms))
+    for name in sorted({*store.models(), *store.forms()}):
         found_hold = held(store, name)
         if found_hold is not None:
             print(f"{name} is {found_hold}. `glaim-stream models release {repository} {name}` lets new versions in")
-    if any(each.problem for each in found):
+    if any([each.problem for each in found] + [each.problem for each in forms]):
         sys.exit(1)
+
+
+def _table_of(forms: list[ListedForm]) -> Table:
+    from rich.table import Table
+
+    from glaim_stream.core.times import text_of_ms
+
+    table = Table("model", "closed form", "is", "fitted until", "sensors", "steps", "manifest")
+    for each in forms:
+        found = each.found
+        if found is None:
+            table.add_row(each.model, "?", each.state, "?", "?", "?", each.problem)
+            continue
+        until = text_of_ms(found.until_ms) if found.until_ms else "?"
+        sensors, steps = str(len(found.form.sensors)), str(found.form.steps)
+        table.add_row(each.model, found.digest, each.state, until, sensors, steps, each.manifest)
+    return table
 
 
 @app.command("wait")
@@ -179,16 +202,25 @@ def rollback(
     to: Annotated[
         int | None, typer.Option(help="Version that becomes the newest again. [default: the one before the newest]")
     ] = None,
+    form: Annotated[bool, typer.Option("--form", help="Withdraw the closed form, not a version.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")] = False,
 ) -> None:
     """Withdraw the newest version: the one before is served again. It is kept beside the repository, never deleted.
 
+    With --form the closed form is withdrawn: the one before, of the last five, is used again.
+
     No training, learning or push adds a version until `models release`.
     """
+    from glaim_stream.core.errors import ModelError
     from glaim_stream.core.settings import read_settings
-    from glaim_stream.models import open_store
+    from glaim_stream.models import open_store, rollback_form
     from glaim_stream.models import rollback as withdraw
 
+    if form:
+        if to is not None:
+            raise ModelError("expected --to or --form, found both: closed forms have no version numbers")
+        rollback_form(open_store(repository), model, dry_run=dry_run, trust=read_settings().trust)
+        return
     withdraw(open_store(repository), model, to, dry_run=dry_run, trust=read_settings().trust)
 
 

@@ -9,6 +9,7 @@ its `torchscript` against `operators`. The other modules list, fetch, push, roll
                          <version>/model.pt, contract.json    weights of a version, and their contract
                          <version>/manifest.json              digests of all files that serve the version
     <repository>.withdrawn/<model>/<version>/        rolled back or pruned: never served, its number never reused
+    <repository>.withdrawn/<model>/forms/            former closed forms, and those rolled back
     <repository>.staging/                            where a version is completed before one rename puts it in place
 
 The last two folders lie beside the repository, not in it, because Triton takes every folder of a repository for a model
@@ -18,6 +19,7 @@ and does not start if one is incomplete.
 from glaim_stream.models.fetch import fetch, is_here
 from glaim_stream.models.folders import DiskFolder
 from glaim_stream.models.form_folders import can_write, form_folder
+from glaim_stream.models.form_history import ListedForm, keep_form, listed_forms, rollback_form
 from glaim_stream.models.form_manifest import FORM_FILES, place_form, read_sealed_form, seal_form
 from glaim_stream.models.hold import HOLD_FILE, held, release, require_folder_released
 from glaim_stream.models.listing import listing
@@ -35,6 +37,7 @@ __all__ = [
     "HOLD_FILE",
     "Contracts",
     "DiskFolder",
+    "ListedForm",
     "Store",
     "can_write",
     "fetch",
@@ -44,6 +47,8 @@ __all__ = [
     "is_here",
     "is_sealed",
     "join",
+    "keep_form",
+    "listed_forms",
     "listing",
     "move",
     "open_sealed",
@@ -57,6 +62,7 @@ __all__ = [
     "require_folder_released",
     "require_known_operators",
     "rollback",
+    "rollback_form",
     "seal",
     "seal_form",
     "staging",

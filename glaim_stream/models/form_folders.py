@@ -26,7 +26,7 @@ def form_folder(repository: Path, model: str, *, learned: bool) -> Path:
     folder = repository / model
     if not learned or can_write(folder) or (folder / FORM_FILE).exists():
         return folder
-    return _temporary() / model
+    return _temporary() / "repository" / model  # former forms are kept beside it
 
 
 def can_write(folder: Path) -> bool:

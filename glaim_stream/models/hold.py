@@ -8,7 +8,7 @@ repository sees it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -25,15 +25,18 @@ class Hold:
     """The reason why a model takes no new versions."""
 
     withdrawn: list[int]  # versions
-    newest: int  # the version that the rollback made the newest
+    newest: int | None  # the version that the rollback made the newest; None if only closed forms were withdrawn
     since_ms: int  # epoch ms
+    forms: list[str] = field(default_factory=list)  # first digits of the digests of closed forms
 
     def __str__(self) -> str:
-        versions = ", ".join(map(str, self.withdrawn))
-        plural = "s" if len(self.withdrawn) > 1 else ""
-        return (
-            f"held at version {self.newest} since {text_of_ms(self.since_ms)}: version{plural} {versions} rolled back"
-        )
+        found = [_plural("version", list(map(str, self.withdrawn))), _plural("closed form", self.forms)]
+        at = "" if self.newest is None else f" at version {self.newest}"
+        return f"held{at} since {text_of_ms(self.since_ms)}: {' and '.join(filter(None, found))} rolled back"
+
+
+def _plural(what: str, names: list[str]) -> str:
+    return f"{what}{'s' if len(names) > 1 else ''} {', '.join(names)}" if names else ""
 
 
 def held(store: Store, model: str) -> Hold | None:
@@ -56,16 +59,21 @@ def held(store: Store, model: str) -> Hold | None:
         ) from error
 
 
-def hold(store: Store, model: str, withdrawn: Sequence[int], newest: int, now_ms: int) -> None:
-    """Hold a model at a version; versions of an earlier hold are added to those withdrawn now."""
+def hold(
+    store: Store, model: str, withdrawn: Sequence[int], newest: int | None, now_ms: int, *, form: str = ""
+) -> None:
+    """Hold a model at a version, or at its former closed form; what an earlier hold withdrew is added."""
     before = held(store, model)
+    forms = [*(before.forms if before is not None else ()), *([form] if form else ())]
+    if newest is None and before is not None:
+        newest = before.newest
     versions = sorted({*withdrawn, *(before.withdrawn if before is not None else ())})
     since_ms = now_ms if before is None else before.since_ms
     aside = store.aside
     if aside.fs.type_name not in WITHOUT_FOLDERS:
         aside.fs.create_dir(f"{aside.path}/{model}", recursive=True)
     with aside.fs.open_output_stream(f"{aside.path}/{model}/{HOLD_FILE}") as out:
-        out.write(msgspec.json.encode(Hold(versions, newest, since_ms)))
+        out.write(msgspec.json.encode(Hold(versions, newest, since_ms, list(dict.fromkeys(forms)))))
 
 
 def release(store: Store, model: str) -> bool:

@@ -70,8 +70,9 @@ def _oldest_kept(store: Store, name: str, keep: int) -> int:
     available = store.versions(name)
     kept = available[-keep:]
     hold = held(store, name)
-    if hold is not None:
-        kept += [version for version in available if version <= hold.newest][-SERVED:]
+    newest = None if hold is None else hold.newest
+    if newest is not None:
+        kept += [version for version in available if version <= newest][-SERVED:]
     return min(kept, default=0)
 
 

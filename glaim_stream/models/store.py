@@ -46,6 +46,10 @@ class Store:
         entries = self._entries(f"{root or self.path}/{model}")
         return sorted(int(name) for name, is_folder in entries if is_folder and name.isdigit())
 
+    def folder_names(self, place: str) -> list[str]:
+        """Names of the folders in a folder of the repository, ascending."""
+        return sorted(name for name, is_folder in self._entries(f"{self.path}/{place}") if is_folder)
+
     def versions(self, model: str) -> list[int]:
         """Complete versions: those with a contract, which is uploaded after the weights."""
         return [number for number in self.folders(model) if self.contract_path(model, number) is not None]

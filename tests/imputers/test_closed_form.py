@@ -224,6 +224,9 @@ async def test_a_new_form_is_taken_up_between_batches(form: ClosedForm, other: C
     shown = versions_shown()
     assert version_of(form) not in shown
     assert shown[version_of(other)] == 1_795_219_200.5
+    placed(form, tmp_path)  # the other one is withdrawn; this one was fitted to older rows
+    clock.now_s += CHECK_INTERVAL_S
+    assert (await rung.impute(cut(1))).version == [version_of(form)]
 
 
 async def test_a_broken_form_is_refused_once_and_the_one_before_stays(

@@ -12,9 +12,10 @@ import pytest
 from glaim_stream.core.contract import FORM_FILE
 from glaim_stream.core.errors import ModelError
 from glaim_stream.core.trust import PublicKey, Trust
-from glaim_stream.form import fit
+from glaim_stream.form import ClosedForm, fit
 from glaim_stream.models import form_manifest
 from glaim_stream.models.fetch import fetch
+from glaim_stream.models.form_history import keep_form, listed_forms, rollback_form
 from glaim_stream.models.form_manifest import (
     FORM_FILES,
     FORM_MANIFEST,
@@ -23,8 +24,10 @@ from glaim_stream.models.form_manifest import (
     read_sealed_form,
     seal_form,
 )
+from glaim_stream.models.forms import copy_form
+from glaim_stream.models.hold import held, release, require_folder_released
 from glaim_stream.models.push import push
-from glaim_stream.models.store import open_store
+from glaim_stream.models.store import Store, open_store
 from tests.command_line import call
 from tests.models.signing import Signer
 from tests.models.test_models import as_object_store, make, silent
@@ -196,3 +199,103 @@ def test_the_first_version_of_a_model_with_only_a_form_comes_with_its_configurat
     assert (mine / "m" / "config.pbtxt").exists()
     assert read_sealed_form(mine / "m", REQUIRED) == OLD
     assert {path.name for path in (mine / "m").iterdir()} >= {*FORM_FILES} - {FORM_SIGNATURE}
+
+
+@pytest.fixture(params=["disk", "store"])
+def with_three_forms(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """A repository whose model m had three forms, one after the other."""
+    store = open_store(str(tmp_path / "models")) if request.param == "disk" else as_object_store(tmp_path)
+    source = tmp_path / "here"
+    for until_ms in (1000, 2000, 3000):
+        place_form(source / "m", made(until_ms))
+        assert copy_form(open_store(str(source)), store, "m", Trust(), say=silent)
+    return store
+
+
+def states(store: Store, trust: Trust = REQUIRED) -> list[tuple[str, int]]:
+    """State and end of the rows of every form; each of them may be used."""
+    found = list(listed_forms(store, trust))
+    assert not [each.problem for each in found if each.problem]
+    return [(each.state, each.found.until_ms) for each in found if each.found is not None]
+
+
+def test_a_withdrawn_form_gives_way_to_the_one_before_and_stays_withdrawn(
+    with_three_forms: Store, tmp_path: Path
+) -> None:
+    store, lines = with_three_forms, list[str]()
+    before = [("in use", 3000), ("kept", 2000), ("kept", 1000)]
+    assert states(store) == before
+    rollback_form(store, "m", dry_run=True, say=lines.append)
+    assert states(store) == before
+    assert held(store, "m") is None
+    rollback_form(store, "m", say=lines.append)
+    assert states(store) == [("in use", 2000), ("kept", 1000), ("withdrawn", 3000)]
+    digest = ClosedForm.from_bytes(made(3000), "m").digest[:8]
+    assert lines[0] == f"m: closed form {digest} would be withdrawn, to {store.location}.withdrawn/m/forms"
+    assert str(held(store, "m")).endswith(f"Z: closed form {digest} rolled back")
+    assert push(tmp_path / "here", store, say=lines.append) == 0  # held
+    assert release(store, "m")
+    assert push(tmp_path / "here", store, say=lines.append) == 0
+    assert lines[-1] == f"m: closed form {digest} was withdrawn from {store.location} and is not copied again"
+    place_form(tmp_path / "here" / "m", made(4000))
+    assert push(tmp_path / "here", store, say=silent) == 1
+    assert states(store) == [("in use", 4000), ("kept", 2000), ("kept", 1000), ("withdrawn", 3000)]
+    for _ in range(2):
+        rollback_form(store, "m", say=silent)
+    assert states(store)[0] == ("in use", 1000)
+    with pytest.raises(ModelError, match=r"no closed form of m before \w{8} was kept"):
+        rollback_form(store, "m", say=silent)
+
+
+def test_a_mirror_follows_a_form_that_is_withdrawn(with_three_forms: Store, tmp_path: Path) -> None:
+    mirror = tmp_path / "mirror"
+    fetch(with_three_forms, mirror, mirror=True, say=silent)
+    rollback_form(with_three_forms, "m", say=silent)
+    assert fetch(with_three_forms, mirror, mirror=True, say=silent) == 1
+    assert read_sealed_form(mirror / "m", REQUIRED) == made(2000)
+    with pytest.raises(ModelError, match=r"m is held since .*: closed form \w{8} rolled back"):
+        require_folder_released(mirror / "m")
+
+
+def test_the_newest_former_forms_are_kept_and_no_more(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "models"))
+    for until_ms in range(1000, 10_000, 1000):
+        place_form(tmp_path / "here" / "m", made(until_ms))
+        push(tmp_path / "here", store, say=silent)
+        keep_form(open_store(str(tmp_path / "here")), "m")
+        keep_form(open_store(str(tmp_path / "here")), "m")  # twice, as after an interruption
+    assert states(store) == [("in use", 9000), *(("kept", each) for each in (8000, 7000, 6000, 5000, 4000))]
+    assert states(open_store(str(tmp_path / "here")))[1:3] == [("kept", 9000), ("kept", 8000)]
+
+
+def test_a_damaged_former_form_is_passed_over(with_three_forms: Store, tmp_path: Path) -> None:
+    kept = next(path for path in tmp_path.rglob("forms/2/gaussian.npz"))
+    kept.write_bytes(kept.read_bytes()[:100])
+    rollback_form(with_three_forms, "m", say=silent)
+    assert states(with_three_forms) == [("in use", 1000), ("withdrawn", 3000)]
+
+
+def test_a_former_form_without_the_signature_that_is_demanded_is_not_restored(
+    with_three_forms: Store, tmp_path: Path
+) -> None:
+    trust = Trust(key=PublicKey.parse(Signer().public))
+    with pytest.raises(ModelError, match=r"no closed form of m before .* is not signed"):
+        rollback_form(with_three_forms, "m", trust=trust, say=silent)
+    assert states(with_three_forms)[0] == ("in use", 3000)
+
+
+def test_forms_are_listed_and_rolled_back_by_command(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "models"))
+    for until_ms in (1000, 2000):
+        place_form(tmp_path / "here" / "m", made(until_ms))
+        push(tmp_path / "here", store, say=silent)
+    place = str(tmp_path / "models")
+    environment = {"COLUMNS": "200"}
+    assert "1970-01-01T00:00:02Z" in call("models", "list", place, environment=environment).stdout
+    both = call("models", "rollback", place, "m", "--form", "--to", "1", environment={})
+    assert (both.returncode, "expected --to or --form, found both" in both.stderr) == (2, True)
+    assert "closed form" in call("models", "rollback", place, "m", "--form", environment={}).stdout
+    shown = call("models", "list", place, environment=environment)
+    assert shown.returncode == 0
+    assert "withdrawn" in shown.stdout
+    assert "m is held since" in shown.stdout

@@ -17,7 +17,7 @@ from glaim_stream.core.contract import FORM_FILE
 from glaim_stream.core.errors import ModelError
 from glaim_stream.form import INTERPOLATION, LAST_VALUE, ClosedForm, FormSeries, Report, fit, rows_needed
 from glaim_stream.health import GridSeries, form_with_habits
-from glaim_stream.models import place_form, require_folder_released
+from glaim_stream.models import keep_form, open_store, place_form, require_folder_released
 from glaim_stream.operate.learn.silent import silent_sensors
 from glaim_stream.operate.learn.trial import Errors, better, errors_of, held_out
 
@@ -86,6 +86,11 @@ def learn(
         if done.chosen and not dry_run:
             assert done.form is not None
             content, no_habits = form_with_habits(done.form, groups)
+            require_folder_released(folder)  # again: a rollback may have come meanwhile
+            try:
+                keep_form(open_store(str(folder.absolute().parent)), folder.name)
+            except (OSError, ModelError) as error:  # the new form matters more
+                done = replace(done, reason=f"{done.reason}; the form before could not be kept: {error}")
             place_form(folder, content)
             done = replace(done, no_habits=no_habits)
     return done
