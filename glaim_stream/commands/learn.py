@@ -168,7 +168,7 @@ def _read_file(
 
     since, until = (None if moment is None else text_of_ms(moment) for moment in (since_ms, until_ms))
     messages = MessageFlags(input_format=InputFormat.ARROW, batch=_FILE_BATCH)
-    source = FileInput.open(file, PlantFlags(), messages, form, since, until)
+    source = FileInput.open(file, PlantFlags(), messages, form, since, until, by_group=True)
     if source.source is not None:
         collector.from_table = True
         require_known_groups(source.source, rules, source.name)

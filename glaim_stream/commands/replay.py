@@ -133,7 +133,8 @@ def replay(
 
     Rows equal the worker's for the same input: observed values exactly, filled ones within a sensor's resolution, and
     to the byte with GLAIM_TRITON_FIXED_BATCH on both sides. Exit code 1 when the imputer failed on some of them, so
-    that a fallback filled them, when an internal error hit a record, or when no row came out.
+    that a fallback filled them, when an internal error hit a record, when a reading of a file was late, or when no row
+    came out.
     """
     from glaim_stream.commands.replay_input import FileInput, TopicInput
     from glaim_stream.core.errors import SettingsError
@@ -159,10 +160,15 @@ def replay(
         print(f"would write rows to {target.where}, filled by {settings.imputer}")
         return
     report = asyncio.run(source.replay(settings, target, close=close))
-    _print(report, target)
+    end_replay(report, target, late=source.late(report))
 
 
-def _print(report: ReplayReport, target: Target) -> None:
+def end_replay(report: ReplayReport, target: Target, *, late: int) -> None:
+    """Print what came out; `late` are the readings of a file that were rejected as late.
+
+    Raises:
+        typer.Exit: rows are missing, or were not filled as asked.
+    """
     counts = report.counts
     print(
         f"{target.where}: {counts.rows} rows of {counts.readings} readings in {counts.records} "
@@ -184,7 +190,13 @@ def _print(report: ReplayReport, target: Target) -> None:
     if report.failures:
         failed = ", ".join(f"{rung} {count} times" for rung, count in report.failures.items())
         print(f"error: imputers failed, and fallbacks filled: {failed}", file=sys.stderr)
+    if late:
+        print(
+            f"error: {late} readings of the file were rejected as late, though they were sent in order of time: their "
+            "rows are missing",
+            file=sys.stderr,
+        )
     if not counts.rows:
         print(f"error: no row came out of {counts.readings} readings", file=sys.stderr)
-    if report.failures or counts.faults or not counts.rows:
+    if report.failures or counts.faults or late or not counts.rows:
         raise typer.Exit(ANSWER_IS_NO)

@@ -65,6 +65,10 @@ class TopicInput:
                 f"windows warmed up by {len(warm)} before{kept}"
             )
 
+    def late(self, report: ReplayReport) -> int:
+        """0: the order of a topic is its producers', and the worker rejected the same readings."""
+        return 0
+
     async def replay(self, settings: Settings, target: Target, *, close: bool | None) -> ReplayReport:
         """Replay the ranges; steps that are open at the end stay open unless `close` is True."""
         from glaim_stream.commands.console import progress_bar
@@ -93,8 +97,10 @@ class FileInput:
         form: FileFlags,
         since: str | None,
         until: str | None,
+        *,
+        by_group: bool = False,
     ) -> FileInput:
-        """Read a file's raw messages, or put its readings into messages.
+        """Read a file's raw messages, or put its readings into messages, in order of time unless `by_group`.
 
         Raises:
             SettingsError: the file cannot be read, or holds no reading between the two times.
@@ -110,7 +116,7 @@ class FileInput:
             raw = raw_messages(file)
             return cls(iter(raw), len(raw), f"{file}: {len(raw)} raw messages", str(file))
         source = readings_between(open_source(file, plant, form), since, until, form.timezone)
-        plan = plan_messages(source, messages.input_format, batch=messages.batch)
+        plan = plan_messages(source, messages.input_format, batch=messages.batch, by_group=by_group)
         first, last = text_of_ms(int(source.time_ms[0])), text_of_ms(int(source.time_ms[-1]))
         summary = f"{len(source)} readings of {len(source.groups)} groups in {len(plan)} messages"
         return cls(planned(plan), len(plan), f"{summary}, from {first} to {last}", str(file or "the plant"), source)
@@ -128,6 +134,12 @@ class FileInput:
         if self.source is not None:
             require_known_groups(self.source, rules, self.name)
         yield f"{self.summary}, as {settings.partitions} partitions"
+
+    def late(self, report: ReplayReport) -> int:
+        """Readings of a table that were rejected as late although we chose their order; 0 for raw messages."""
+        from glaim_stream.core.rejects import DeadLetterCause
+
+        return 0 if self.source is None else report.counts.rejects[DeadLetterCause.TOO_LATE.value]
 
     async def replay(self, settings: Settings, target: Target, *, close: bool | None) -> ReplayReport:
         """Replay the messages; steps that are open at the end are published unless `close` is False."""

@@ -45,7 +45,14 @@ class MessageFlags:
             "--format", help="What a message holds: one reading, one group's step, many readings, or an Arrow stream."
         ),
     ] = InputFormat.SINGLE
-    batch: Annotated[int, typer.Option(min=1, help="Readings per message of the formats batch and arrow.")] = 50
+    batch: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Most readings of a message of the formats batch and arrow. It ends earlier where another group's "
+            "reading comes next, so that the order of time is kept.",
+        ),
+    ] = 50
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,7 @@ class Plan:
     """Messages in sending order: message m holds the rows `[starts[m], starts[m + 1])`."""
 
     input_format: InputFormat
-    source: Source  # readings in the order of the messages
+    source: Source  # readings in the order of the messages, which is that of time
     null: NDArray[np.bool_]  # [n] readings whose value is sent as null
     starts: NDArray[np.int64]  # [m + 1] first row of each message, and the end
     due_ms: NDArray[np.int64]  # [m] event time of each message's last reading
@@ -38,29 +38,40 @@ class Plan:
 
 
 def plan_messages(
-    source: Source, input_format: InputFormat, *, batch: int = DEFAULT_BATCH, null: NDArray[np.bool_] | None = None
+    source: Source,
+    input_format: InputFormat,
+    *,
+    batch: int = DEFAULT_BATCH,
+    null: NDArray[np.bool_] | None = None,
+    by_group: bool = False,
 ) -> Plan:
-    """Divide readings into messages.
+    """Divide readings into messages, in order of time whatever the format.
+
+    A message ends where a reading of another group comes next. A longer one would move the watermark of a partition
+    beyond readings of other groups that are still to come, and these would be late. So messages of the formats batch
+    and arrow hold `batch` readings only where a file has one group, or many readings of a group bear the same time.
 
     Args:
         source: source with readings in order of time.
         input_format: format of the messages: single, step, batch or arrow.
         batch: most readings in a message of the formats batch and arrow.
         null: bool [n], readings whose value is sent as null; default none.
+        by_group: put one group after the other into full messages, for a reader that has no watermark.
     """
     null = np.zeros(len(source), np.bool_) if null is None else null
     count = len(source)
     if count == 0 or input_format is InputFormat.SINGLE:
         return Plan(input_format, source, null, np.arange(count + 1), source.time_ms)
     group = source.group_of_cell[source.cell]
-    by_group = np.argsort(group, kind="stable")  # readings of a group stay in order of time
-    group, time_ms = group[by_group], source.time_ms[by_group]
+    keys = (source.time_ms, group) if by_group else (group, source.time_ms)
+    rows = np.lexsort(keys)  # stable: of two readings of one sensor at one time the later one wins
+    group, time_ms = group[rows], source.time_ms[rows]
     opens = np.ones(count, np.bool_)
     opens[1:] = group[1:] != group[:-1]
     if input_format is InputFormat.STEP:
         # A step names each sensor once, so a sensor with two readings at the same time needs a second message.
-        cell = source.cell[by_group]
-        order = np.lexsort((cell, time_ms, group))
+        cell = source.cell[rows]
+        order = np.lexsort((cell, time_ms))
         repeated = np.zeros(count, np.bool_)
         same = (np.diff(time_ms[order]) == 0) & (np.diff(cell[order]) == 0)
         repeated[order[1:][same]] = True
@@ -68,16 +79,9 @@ def plan_messages(
     else:
         first = np.maximum.accumulate(np.where(opens, np.arange(count), 0))
         opens |= (np.arange(count) - first) % batch == 0
-    starts = np.flatnonzero(opens)
-    ends = np.append(starts[1:], count)
-    due_ms = time_ms[ends - 1]
-    order = np.argsort(due_ms, kind="stable")
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    rows = by_group[np.argsort(rank[np.cumsum(opens) - 1], kind="stable")]
-    sizes = (ends - starts)[order]
-    ordered = Source(source.cells, source.cell[rows], source.time_ms[rows], source.value[rows], source.gaps)
-    return Plan(input_format, ordered, null[rows], np.concatenate([[0], np.cumsum(sizes)]), due_ms[order])
+    starts = np.append(np.flatnonzero(opens), count)
+    ordered = replace(source, cell=source.cell[rows], time_ms=time_ms, value=source.value[rows])
+    return Plan(input_format, ordered, null[rows], starts, time_ms[starts[1:] - 1])
 
 
 class Encoder:

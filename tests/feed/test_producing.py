@@ -70,12 +70,22 @@ def test_arguments_out_of_range_are_rejected_before_anything_is_sent(batch: int,
 
 
 def test_a_batch_is_closed_when_it_is_full_and_sent_when_its_last_reading_is_due() -> None:
-    given = source(0, 1, 2, 3, 4, 5, cells=(0, 2, 0, 0, 2, 0))
-    plan = plan_messages(given, InputFormat.BATCH, batch=3)
-    assert plan.starts.tolist() == [0, 3, 5, 6]
-    assert plan.due_ms.tolist() == [T0 + 3, T0 + 4, T0 + 5]
-    assert plan.source.cell.tolist() == [0, 0, 0, 2, 2, 0]
-    assert plan.source.value.tolist() == [0, 2, 3, 1, 4, 5]
+    plan = plan_messages(source(0, 1, 2, 3), InputFormat.BATCH, batch=3)
+    assert plan.starts.tolist() == [0, 3, 4]
+    assert plan.due_ms.tolist() == [T0 + 2, T0 + 3]
+
+
+@pytest.mark.parametrize("input_format", [InputFormat.BATCH, InputFormat.ARROW])
+def test_a_batch_ends_where_a_reading_of_another_group_comes_next(input_format: InputFormat) -> None:
+    given = source(0, 1, 2, 3, 4, 4, 4, cells=(0, 2, 0, 0, 2, 0, 2))
+    plan = plan_messages(given, input_format, batch=2)
+    assert plan.starts.tolist() == [0, 1, 2, 4, 5, 7]
+    assert plan.source.cell.tolist() == [0, 2, 0, 0, 0, 2, 2], "at one time, group by group"
+    assert plan.source.value.tolist() == [0, 1, 2, 3, 5, 4, 6], "of two readings at one time the later one stays last"
+    assert plan.source.time_ms.tolist() == sorted(plan.source.time_ms.tolist())
+    apart = plan_messages(given, input_format, batch=3, by_group=True)
+    assert apart.starts.tolist() == [0, 3, 4, 7]
+    assert apart.source.value.tolist() == [0, 2, 3, 5, 1, 4, 6]
 
 
 def test_a_step_is_one_time_of_one_group() -> None:
