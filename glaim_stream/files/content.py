@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import re
 import zlib
@@ -14,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from glaim_stream.core.arrow_input import arrow_input
 from glaim_stream.core.errors import SettingsError, listed
 
 _DEEPEST = 100  # levels of nested objects and lists
@@ -74,17 +74,17 @@ def typed_table(data: bytes, kind: str, name: str) -> pa.Table:
         if kind == "parquet":
             import pyarrow.parquet as pq
 
-            table = pq.read_table(pa.BufferReader(data))
+            table = pq.read_table(arrow_input(data))
         elif kind == "jsonl":
             table = _json(data)
         elif data.startswith(b"ARROW1"):
-            table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
+            table = pa.ipc.open_file(arrow_input(data)).read_all()
         elif data.startswith(b"FEA1"):
             import pyarrow.feather as feather
 
-            table = feather.read_table(pa.BufferReader(data))
+            table = feather.read_table(arrow_input(data))
         else:
-            table = pa.ipc.open_stream(pa.BufferReader(data)).read_all()
+            table = pa.ipc.open_stream(arrow_input(data)).read_all()
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
         raise SettingsError(f"{name} cannot be read: {error}") from error
     if table.schema.pandas_metadata:
@@ -131,7 +131,7 @@ def _json(data: bytes) -> pa.Table:
 
     try:
         block = max(1 << 20, min(len(data) + 1, 1 << 30))
-        return lines.read_json(io.BytesIO(data), read_options=lines.ReadOptions(block_size=block))
+        return lines.read_json(arrow_input(data), read_options=lines.ReadOptions(block_size=block))
     except pa.ArrowInvalid:
         rows: list[Any] = [json.loads(line) for line in data.splitlines() if line.strip()]
         return pa.Table.from_pylist(rows)

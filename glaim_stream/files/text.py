@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import io
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as csv
 from numpy.typing import NDArray
 
+from glaim_stream.core.arrow_input import arrow_input
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.files.form import TextForm
 from glaim_stream.files.well_log import WellLog, well_log
@@ -382,7 +382,7 @@ def _split(lines: list[str], names: Sequence[str], separator: str, name: str) ->
     places = [f"c{at}" for at in range(width)]
     try:
         table = csv.read_csv(
-            io.BytesIO("\n".join([*lines, ""]).encode()),
+            arrow_input("\n".join([*lines, ""]).encode()),
             read_options=csv.ReadOptions(column_names=places, block_size=1 << 24),
             parse_options=csv.ParseOptions(delimiter=separator, newlines_in_values=any("\n" in line for line in lines)),
             convert_options=csv.ConvertOptions(

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.core.blas import one_thread
 from glaim_stream.core.errors import ModelError
 from glaim_stream.form.candidates import PLAIN, transforms
 from glaim_stream.form.choices import choose_dark, choose_levels, choose_recent
@@ -74,6 +75,7 @@ def refused_if_unsolvable() -> Iterator[None]:
         raise ModelError(f"no closed form can be fitted to values of such sizes: {error}") from error
 
 
+@one_thread()
 @refused_if_unsolvable()
 def fit(
     values: Doubles,

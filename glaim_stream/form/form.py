@@ -27,6 +27,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.core.blas import one_thread
 from glaim_stream.core.errors import WindowShapeError
 from glaim_stream.form import artefact, packing
 from glaim_stream.form.dark_steps import DarkSteps
@@ -207,6 +208,7 @@ class ClosedForm:
         """
         return cls(**packing.unpack(arrays))
 
+    @one_thread()
     def fill(
         self,
         values: Doubles,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from glaim_stream.core.arrow_input import arrow_input
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.files import is_number, is_text
 from glaim_stream.tables.columns import FilledColumn, NewRows, beside
@@ -37,7 +37,7 @@ class ArrowTable:
         self._options: dict[str, Any] = {}
         try:
             if kind == "parquet":
-                file = pq.ParquetFile(io.BytesIO(raw))
+                file = pq.ParquetFile(arrow_input(raw))
                 if file.metadata.num_row_groups:
                     group = file.metadata.row_group(0)
                     self._options["row_group_size"] = max(1, group.num_rows)
@@ -46,7 +46,7 @@ class ArrowTable:
                 self.table = file.read()
             else:
                 open_ = pa.ipc.open_file if kind == "arrow" else pa.ipc.open_stream
-                self.table = open_(raw).read_all()
+                self.table = open_(arrow_input(raw)).read_all()
         except (pa.ArrowException, OSError, ValueError) as error:
             raise SettingsError(f"expected a {kind} file that can be read: {error}") from error
         self.names = list(self.table.column_names)

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.core.blas import one_thread
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.masks import runs
 from glaim_stream.form import LARGEST, ClosedForm, Limits, by_kind
@@ -79,6 +80,7 @@ def fill_groups(
     )
 
 
+@one_thread()
 def apply(
     fitted: SensorFits, groups: Sequence[Group], *, max_gap: int | None = None, progress: Progress | None = None
 ) -> tuple[FilledGroup, ...]:

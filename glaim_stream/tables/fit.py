@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.core.blas import one_thread
 from glaim_stream.core.errors import ModelError, SettingsError, listed
 from glaim_stream.form import ClosedForm, Kind, Limits, Report, are, differences, limits_of, nearest, range_of
 from glaim_stream.tables.closed_form import clusters_of, fit_form, spread_of
@@ -37,6 +38,7 @@ _DRAWN = (Kind.STATE, Kind.ANGLE, Kind.CARRIED)  # the form has the values of `l
 _WIDTHS = (0.25, 4.0)  # factors of the form's own band
 
 
+@one_thread()
 def fit(
     groups: Sequence[Group],
     *,
