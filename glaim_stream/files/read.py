@@ -26,12 +26,13 @@ from glaim_stream.files.quality import qualities
 from glaim_stream.files.roles import tells_time
 from glaim_stream.files.sentinels import note as sentinel_note
 from glaim_stream.files.sentinels import sentinels
-from glaim_stream.files.stamps import Stamps
+from glaim_stream.files.stamps import Stamps, finer
 from glaim_stream.files.table import Table, read_table
 from glaim_stream.files.times import Times, candidates, said, times_of
 from glaim_stream.files.zones import utc, zone_column
 
 _MOST_REPEATED, _FEW_ROWS = 0.5, 10
+_FINE = 0.1  # least share of rows that repeat a time only because times are milliseconds
 _ELAPSED = re.compile(
     r"^(elapsed|time|t|seconds?|secs?|s|minutes?|hours?|zeit|elapsed[ _]time|time[ _]elapsed)([ _]*[\[(/_ ].*)?$", re.I
 )
@@ -137,6 +138,15 @@ def read(
             quality_notes.append(quality_note(mark, count))
     found = tuple(each for each in found if each.taken or each.amid or series.holds(each))
     order = order_of(times_ms, layout.group_of_row, sensor_of_row)
+    _require_one_table(table.heads, times_ms, layout.group_of_row, table.line_of_row, name)
+    if order.duplicates > _FINE * len(times_ms) and len(axis.times.columns) == 1 and not axis.along:
+        stamped = table.columns[axis.times.columns[0]]
+        if finer(stamped):
+            raise SettingsError(
+                f"{name}, time {axis.times.label!r}: expected steps of a millisecond or more, found stamps that differ "
+                f"by less, such as {stamped[0].as_py()} and {stamped[1].as_py()}; count the samples instead, as in a "
+                "column `elapsed` of seconds"
+            )
     if order.duplicates > _MOST_REPEATED * len(times_ms) and len(times_ms) >= _FEW_ROWS and not layout.sensor:
         raise SettingsError(
             f"{name}, time {axis.times.label!r}: {order.duplicates} of {len(times_ms)} rows repeat a time, and no "
@@ -164,6 +174,27 @@ def read(
         places=tuple(table.names.index(each) for each in measured),
         line_of_row=table.line_of_row,
     )
+
+
+def _require_one_table(
+    heads: Sequence[int], times_ms: NDArray[np.int64], group_of_row: NDArray[np.int64],
+    line_of_row: NDArray[np.int64] | None, name: str,
+) -> None:  # fmt: skip
+    """Require that the rows below a repeated line of names are not the times above it again.
+
+    Raises:
+        SettingsError: they are, as in tables about two devices.
+    """
+    for head, end in zip(heads, [*heads[1:], len(times_ms)], strict=False):
+        above, below = (
+            {*zip(group_of_row[part].tolist(), times_ms[part].tolist(), strict=True)}
+            for part in (slice(0, head), slice(head, end))
+        )
+        if len(below) > 1 and len(above & below) > len(below) / 2 and line_of_row is not None:
+            raise SettingsError(
+                f"{name}: the names of the columns are repeated above line {int(line_of_row[head]) + 1}, and the times "
+                "below are those above: put each table into a file of its own"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ def stamps(column: Any, numbers: Any = None) -> list[Stamps]:
         return [Stamps(_with_nulls(cast), zoned, "typed", not pa.types.is_date(kind))]
     if numbers is not None or pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return _numbered(column if numbers is None else numbers)
-    return _written(column) if is_text(kind) else []
+    return _written(_plain_blanks(column)) if is_text(kind) else []
 
 
 def clock(column: Any) -> Ints | None:
@@ -93,8 +93,28 @@ def clock(column: Any) -> Ints | None:
         return np.asarray(pc.cast(pc.cast(column, pa.time32("ms"), safe=False), pa.int32()).fill_null(-1), np.int64)
     if not is_text(column.type):
         return None
-    parts = _parts(column, _CLOCK_ALONE)
+    parts = _parts(_plain_blanks(column), _CLOCK_ALONE)
     return None if parts is None else _clock_ms(parts[0])
+
+
+def finer(column: Any) -> bool:
+    """Whether different cells of a column of times differ by less than a millisecond."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return kind.unit in ("us", "ns") and len(pc.unique(column)) > len(
+            pc.unique(column.cast(pa.timestamp("ms"), safe=False))
+        )
+    if not is_text(kind):
+        return True  # numbers that count from 1970
+    cells = pc.unique(column.drop_null())
+    if pc.all(pc.match_substring_regex(cells, r"^\d{16,}$")).as_py():  # microseconds or nanoseconds since 1970
+        return True
+    return len(pc.unique(pc.replace_substring_regex(cells, r"([.,]\d{3})\d{1,6}", r"\1"))) < len(cells)
+
+
+def _plain_blanks(column: Any) -> Any:
+    """A column of text with plain blanks in the place of no-break and thin ones."""
+    return pc.replace_substring_regex(column, "[\u00a0\u2007\u2009\u202f]", " ")
 
 
 def days_of(year: Ints, month: Ints, day: Ints) -> Ints:

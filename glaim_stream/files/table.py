@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.errors import SettingsError, listed
 from glaim_stream.core.vocabulary import DOUBTFUL, METHODS
 from glaim_stream.files.content import content_of, plain, typed_table
 from glaim_stream.files.form import NumberForm, TextForm
@@ -49,6 +49,7 @@ class Table:
     line_of_row: NDArray[np.int64] | None
     notes: tuple[str, ...]
     log: WellLog | None = None
+    heads: tuple[int, ...] = ()  # rows above which the line of names is repeated
 
     @property
     def arrow(self) -> pa.Table:
@@ -77,11 +78,13 @@ def read_table(
     data, kind, compression = content_of(source, name)
     notes = ["gzip inside"] if compression else []
     text, lines, log = None, None, None
+    heads: tuple[int, ...] = ()
     units: dict[str, str] = {}
     if kind == "csv":
         split = columns_of(data, name)
         names, cells = split.names, [plain(each) for each in split.cells]
         text, units, lines, log = split.form, split.units, split.line_of_row, split.log
+        heads = split.heads
         kind = "csv" if log is None else "las"
         if log is None and text.separator != ",":
             notes.append(f"columns separated by {SEPARATOR_NAMES[text.separator]}")
@@ -99,12 +102,11 @@ def read_table(
     nameless = [at for at, column in enumerate(names) if not column and not _is_empty(cells[at])]
     if len(nameless) == 1 and _NAMELESS not in names:
         names = (*names[: nameless[0]], _NAMELESS, *names[nameless[0] + 1 :])
+    names, renamed = _distinct(names)
+    notes += renamed
     kept = [(column, each) for column, each in zip(names, cells, strict=True) if column or not _is_empty(each)]
-    repeated = [column for column, count in Counter(column for column, _ in kept).items() if count > 1]
-    if repeated:
-        raise SettingsError(
-            f"{name}: expected columns of different names, found several {', '.join(map(repr, repeated))}"
-        )
+    if sum(not column for column, _ in kept) > 1:
+        raise SettingsError(f"{name}: expected columns with names, found several columns of readings without one")
     if not kept or not len(kept[0][1]):
         raise SettingsError(f"{name}: expected rows of readings, found none")
     columns = dict(kept)
@@ -124,7 +126,7 @@ def read_table(
     return Table(
         tuple(names), columns, numbers, {column: each.form for column, each in found.items()},
         {column: each.words for column, each in found.items() if each.words}, unused, odd, kind, compression, text,
-        units, lines, (*notes, *number_notes, *described(found)), log,
+        units, lines, (*notes, *number_notes, *described(found)), log, heads,
     )  # fmt: skip
 
 
@@ -133,6 +135,25 @@ def _told_apart(names: Sequence[str]) -> tuple[str, ...]:
     shared = {each for each, count in Counter(names).items() if count > 1 and each and names_quality(each)}
     before = ("", *names)
     return tuple(f"{before[at]} {each}" if each in shared else each for at, each in enumerate(names))
+
+
+def _distinct(names: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """The names, numbered where one is repeated (`qc`, `qc_2`), and a note that says so."""
+    taken, distinct, repeated = set(names), list[str](), dict[str, list[str]]()
+    for at, column in enumerate(names):
+        if column and column in names[:at]:
+            number = names[:at].count(column) + 1
+            while f"{column}_{number}" in taken:
+                number += 1
+            taken.add(f"{column}_{number}")
+            repeated.setdefault(column, []).append(f"{column}_{number}")
+            distinct.append(f"{column}_{number}")
+        else:
+            distinct.append(column)
+    return tuple(distinct), [
+        f"{len(more) + 1} columns are named {column!r}: the others are called {listed(more)}, from left to right"
+        for column, more in repeated.items()
+    ]
 
 
 def _is_empty(column: Any) -> bool:

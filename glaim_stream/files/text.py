@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ SEPARATORS = ("\t", ";", "|", ",", " ")
 SEPARATOR_NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "blanks"}
 COMMENTS = ("#", "%", "//", "!")
 _MOST_FOOTER = 50  # lines
+_SOLID_ROWS = 50  # lines that the columns of times and numbers are found from
 _SAMPLE = 3000  # lines that separator and header are found from
 _NUMBER = re.compile(r"[+-]?(\d[\d.,' \u00a0\u202f]*)([eE][+-]?\d+)?|[+-]?[.,]\d+")
 _TIME = re.compile(
@@ -33,6 +35,7 @@ _TIME = re.compile(
 _WIDTH = re.compile(r"\d+[a-z]")  # such as 15s in the type line of a USGS file
 _TIME_WORD = re.compile(r"time|date|datum|zeit|uhr|fecha|hora|jour|heure|year|month|yyyy|\bts\b|stamp", re.IGNORECASE)
 _QUOTED = re.compile(r'(?:^|[,;|\t])[ ]*"')  # quote at the beginning of a cell, for any separator
+_MOST_PLACES = 20  # lines of a table about the place
 _MOST_LINES = 1000  # lines of one quoted cell
 _BLANK_WORDS = {"", "nan", "na", "n/a", "null", "none"}
 
@@ -48,6 +51,7 @@ class Columns:
     line_of_row: NDArray[np.int64]
     notes: tuple[str, ...]
     log: WellLog | None = None
+    heads: tuple[int, ...] = ()  # rows above which the line of names is repeated
 
 
 def decoded(data: bytes) -> tuple[str, TextForm]:
@@ -127,7 +131,7 @@ def columns_of(data: bytes, name: str) -> Columns:
     chosen = chosen or _single_column(lines, kept)
     if chosen is None:
         raise SettingsError(f"{name}: {_no_header(lines, kept)}")
-    below = [at for at in kept if at > chosen.last_line]
+    below, heads = _below(lines, [at for at in kept if at > chosen.last_line], chosen, name)
     names, below, footer, notes = _even(lines, below, chosen, name)
     header = tuple(content(cell) for cell in chosen.cells)
     form = replace(
@@ -145,11 +149,16 @@ def columns_of(data: bytes, name: str) -> Columns:
     comments = sum(line.lstrip().startswith(COMMENTS) for line in lines[chosen.last_line + 1 :])
     if comments:
         notes.append(f"{comments} comment lines among the readings are left out")
+    if heads:
+        notes.append(
+            f"{len(heads)} lines among the readings repeat the names of the columns, first line {heads[0] + 1}"
+        )
     rows = np.asarray(below, np.int64)
     return Columns(
         form, names, _split([lines[at] for at in below], names, chosen.separator, name),
         _units(names, chosen.below, [content(c) for c in chosen.below[0]] if chosen.below else []),
         rows if first_line is None else np.asarray(first_line, np.int64)[rows], tuple(notes),
+        heads=tuple(np.searchsorted(rows, heads).tolist()),
     )  # fmt: skip
 
 
@@ -242,6 +251,7 @@ def _header(lines: list[str], kept: list[int], separator: str) -> _Header | None
         for name, cell in zip(cells[readings[0]], cells[readings[1]], strict=True)
     ):
         del readings[0]  # names may be numbers, except the name of the time
+    del readings[: _about_the_place(readings, cells, count)]
     start = readings[0] if readings else None
     before = [at for at in sample if start is None or at < start]
     # A name may be missing: lines end with a separator or begin with an unnamed number. Names may be in a comment.
@@ -254,6 +264,7 @@ def _header(lines: list[str], kept: list[int], separator: str) -> _Header | None
     fitting = exact or fitting
     if not fitting:
         return _comment_header(lines, sample, start, separator, count, share)
+    fitting = _below_another_table(fitting, cells)
     named = [at for at in fitting if _is_header(cells[at])]
     line = next((at for at in named if any(_TIME_WORD.search(cell) for cell in cells[at])), None)
     if line is None:
@@ -264,6 +275,37 @@ def _header(lines: list[str], kept: list[int], separator: str) -> _Header | None
     return _Header(
         separator, line, after[-1] if after else line, cells[line], [cells[at] for at in after], count, share
     )
+
+
+def _about_the_place(readings: Sequence[int], cells: Mapping[int, list[str]], count: int) -> int:
+    """The number of lines of numbers without a time that stand above the names: a table about the place."""
+    known: list[list[str]] = []
+    for at, (first, second) in enumerate(pairwise(readings[:_MOST_PLACES])):
+        if any(_TIME.search(content(cell)) for cell in cells[first]):
+            return 0
+        known += [row for line, row in cells.items() if line <= first]
+        for line in range(first + 1, second):
+            row = cells.get(line, [])
+            if (
+                len(row) == count
+                and row not in known
+                and _is_header(row)
+                and any(map(_names_a_time, map(content, row)))
+            ):
+                return at + 1
+    return 0
+
+
+def _below_another_table(fitting: list[int], cells: Mapping[int, list[str]]) -> list[int]:
+    """The lines above the readings without a table about the place, whose values stand above the names."""
+    for at, line in reversed(list(enumerate(fitting[:-1]))):
+        plain = [content(cell) for cell in cells[line]]
+        below = [each for each in fitting[at + 1 :] if len({*map(content, cells[each])} - {""}) > 1]
+        if any(_NUMBER.fullmatch(cell) for cell in plain) and any(
+            any(_TIME_WORD.search(cell) for cell in cells[each]) for each in below
+        ):
+            return fitting[at + 1 :]
+    return fitting
 
 
 def _single_column(lines: list[str], kept: list[int]) -> _Header | None:
@@ -319,6 +361,61 @@ def _count(line: str, separator: str) -> int:
     if separator != " " and '"' not in line:
         return line.count(separator) + 1
     return len(raw_cells(line, separator))
+
+
+def _below(lines: list[str], below: list[int], header: _Header, name: str) -> tuple[list[int], list[int]]:
+    """The lines below the header without its repetitions, and the lines that repeat its names.
+
+    Raises:
+        SettingsError: a line has names of another table.
+    """
+    head = [content(cell) for cell in header.cells]
+    above = {line.strip() for line in lines[: header.last_line + 1]}  # a logger that starts anew writes all of them
+    solid = _solid([raw_cells(lines[at], header.separator) for at in below[:_SOLID_ROWS]])
+    heads: list[int] = []
+    for at in below:
+        first = lines[at].lstrip()[:1]
+        if first.isdigit() or first in "+-.":  # most lines: cheap
+            continue
+        cells = [content(cell) for cell in raw_cells(lines[at], header.separator)]
+        if cells == head:
+            heads.append(at)
+        elif lines[at].strip() not in above and _names_another(cells, solid):
+            raise SettingsError(
+                f"{name}: expected one table, found a second line of names in line {at + 1}: {lines[at][:80]!r}; "
+                "put each table into a file of its own"
+            )
+    if not heads:
+        return below, []
+    repeated = above | {lines[at].strip() for at in heads}
+    return [at for at in below if lines[at].strip() not in repeated], heads
+
+
+def _solid(rows: Sequence[Sequence[str]]) -> dict[int, set[str]]:
+    """Places of columns in which every one of some rows has a time or a number, and the words of the other columns."""
+    width = max(map(len, rows), default=0)
+    found: dict[int, set[str]] = {}
+    for place in range(width):
+        cells = [content(row[place]) for row in rows if place < len(row)]
+        times = sum(bool(_TIME.search(cell)) for cell in cells)
+        if times > len(cells) / 2 or sum(bool(_NUMBER.fullmatch(cell)) for cell in cells) > len(cells) / 2:
+            words = Counter(cell for cell in cells if not _NUMBER.fullmatch(cell) and not _TIME.search(cell))
+            found[place] = {cell for cell, count in words.items() if count > 1}
+    return found
+
+
+def _names_another(cells: Sequence[str], solid: Mapping[int, set[str]]) -> bool:
+    """Whether a line has names, of a time among them, where the rows have times and numbers."""
+    filled = [cell for cell in cells if cell.lower() not in _BLANK_WORDS]
+    words = [cell for place, cell in enumerate(cells) if place in solid and cell in filled and cell not in solid[place]]
+    plain = [cell for cell in filled if not _NUMBER.fullmatch(cell) and not _TIME.search(cell)]
+    return (
+        len(filled) > 1
+        and len(plain) == len(filled)
+        and len(words) > 1
+        and len(set(words)) > 1
+        and any(_TIME_WORD.search(cell) for cell in filled)
+    )
 
 
 def _even(

@@ -34,6 +34,7 @@ _PARTS = {
     "second": ("second", "sec", "ss", "seconds"),
 }
 _DAY_OF_YEAR = ("doy", "jday", "day_of_year", "dayofyear", "yday", "julian", "julian_day")
+_PLACE = re.compile(r"\s*[(\[].*")  # what stands in brackets behind a name: Hour (PST)
 _HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
 _EVEN, _UNEVEN = 0.9, 0.6
 
@@ -149,15 +150,22 @@ def _of_day(column: str, cells: Any, number: Any) -> Ints | None:
     """Milliseconds since midnight of a column of times of day or hours; -1 where empty."""
     if number is None:
         return clock(cells)
-    plain = re.sub(r"\s*[(\[].*", "", column.strip().lower())  # Hour (PST)
-    named = plain in _PARTS["hour"] or re.search(r"_(hh|hour|time|hhmm)$", column.lower())
-    if not named or not pa.types.is_integer(number.type):
+    named = _PLACE.sub("", column.strip().lower()) in _PARTS["hour"] or re.search(
+        r"_(hh|hour|time|hhmm)$", column.lower()
+    )
+    return _hours(number) if named else None
+
+
+def _hours(number: Any) -> Ints | None:
+    """Milliseconds since midnight of hours 0 to 24, whole or decimal, or of hours and minutes as 1530; else None."""
+    if pa.types.is_floating(number.type):
+        decimal = np.asarray(number.fill_null(-1.0), np.float64)
+        if not len(decimal) or not (decimal.max() <= 24 and (decimal >= 0).any() and decimal.min() >= -1):
+            return None
+        return np.where(decimal < 0, -1, np.rint(decimal * _HOUR_MS)).astype(np.int64)
+    if not pa.types.is_integer(number.type):
         return None
-    return _hours(np.asarray(number.fill_null(-1), np.int64))
-
-
-def _hours(hours: Ints) -> Ints | None:
-    """Milliseconds since midnight of hours 0 to 24, or of hours and minutes as 1530; None for other numbers."""
+    hours = np.asarray(number.fill_null(-1), np.int64)
     if not len(hours) or hours.max() < 0 or hours.min() < -1:
         return None
     if hours.max() <= 24:
@@ -186,19 +194,22 @@ def _components(numbers: Mapping[str, Any]) -> list[Times]:
     """Times from year, month, day and further parts in separate columns."""
     found: dict[str, str] = {}
     for column in numbers:
-        plain = column.strip().lstrip("#").strip()
+        plain = _PLACE.sub("", column.strip().lstrip("#").strip())
         for part, names in _PARTS.items():
             # MM beside mm: month and minute
             if plain == "mm" and "month" in found:
                 found.setdefault("minute", column)
                 break
-            if plain.lower() in names and part not in found and pa.types.is_integer(numbers[column].type):
+            whole = pa.types.is_integer(numbers[column].type) or part == "hour"
+            if plain.lower() in names and part not in found and whole:
                 found[part] = column
                 break
     doy = next((column for column in numbers if column.strip().lstrip("#").lower() in _DAY_OF_YEAR), None)
     if "year" not in found:
         return []
-    value = {part: np.asarray(numbers[column].fill_null(-1), np.int64) for part, column in found.items()}
+    value = {
+        part: np.asarray(numbers[column].fill_null(-1), np.int64) for part, column in found.items() if part != "hour"
+    }
     if {"month", "day"} <= set(found):
         used = [found[part] for part in ("year", "month", "day")]
         dates = days_of(_century(value["year"]), value["month"], value["day"])
@@ -214,7 +225,7 @@ def _components(numbers: Mapping[str, Any]) -> list[Times]:
         return []
     of_day = np.zeros(len(dates), np.int64)
     if "hour" in found and "day" in {*found} | ({"day"} if doy else set()):
-        hours = _hours(value["hour"])
+        hours = _hours(numbers[found["hour"]])
         if hours is not None:
             of_day = hours
             used.append(found["hour"])
@@ -254,7 +265,7 @@ def _stated(table: Mapping[str, Any], numbers: Mapping[str, Any], wanted: str, n
         date = stamps(table[columns[0]], numbers.get(columns[0]))
         of_day = clock(table[columns[1]])
         if of_day is None and columns[1] in numbers:
-            of_day = _hours(np.asarray(numbers[columns[1]].fill_null(-1), np.int64))
+            of_day = _hours(numbers[columns[1]])
         if date and of_day is not None:
             found = [t for t in [_with_clock(Times(columns[0], (columns[0],), tuple(date)),
                                              [(columns[1], of_day)], columns)] if t]  # fmt: skip

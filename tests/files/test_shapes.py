@@ -1,0 +1,116 @@
+"""Tables as loggers write them: repeated lines of names, two tables, tables about the place, times in odd signs."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.times import text_of_ms
+from glaim_stream.files import read
+from tests.command_line import call
+
+
+def minutes(first: int, count: int, *, line: str = "2026-03-02 {hour:02d}:{minute:02d}:00,{at},{half}") -> list[str]:
+    """Rows of a table, a minute apart."""
+    return [
+        line.format(hour=at // 60, minute=at % 60, at=(at * 37) % 80, half=at / 2, epoch=1_772_409_600 + 60 * at)
+        for at in range(first, first + count)
+    ]
+
+
+def shaped(*parts: list[str]) -> bytes:
+    return "\n".join([line for part in parts for line in part] + [""]).encode()
+
+
+def test_a_repeated_line_of_names_is_no_row_and_stays_in_the_filled_file(tmp_path: Path) -> None:
+    head = ["logger 7,,", "time,a,b", "s,degC,V"]
+    rows = [line.replace(",70,", ",,") if at == 30 else line for at, line in enumerate(minutes(0, 60))]
+    source = tmp_path / "in.csv"
+    source.write_bytes(shaped(head, rows[:20], head, rows[20:]))
+    reading = read(source)
+    assert (reading.rows, reading.form.untimed, reading.form.sensors) == (60, 0, ("a", "b"))
+    assert "1 lines among the readings repeat the names of the columns, first line 25" in reading.form.notes
+    done = call("fill", str(source), "--out", str(tmp_path / "out.csv"), environment={})
+    assert done.returncode == 0, done.stderr
+    before, after = source.read_text().splitlines(), (tmp_path / "out.csv").read_text().splitlines()
+    assert [at for at, (old, new) in enumerate(zip(before, after, strict=True)) if old != new] == [36]
+
+
+@pytest.mark.parametrize("names", ["time,energy,b", "Date;Power", "time,b,a"])
+@pytest.mark.parametrize("blank", [[], [""]])
+def test_a_second_table_is_refused_by_its_line(names: str, blank: list[str]) -> None:
+    second = names.replace(";", ",") + "," * (2 - names.replace(";", ",").count(","))
+    data = shaped(["time,a,b"], minutes(0, 40), blank, [second], minutes(0, 40))
+    with pytest.raises(SettingsError, match=f"found a second line of names in line {42 + len(blank)}"):
+        read(data)
+
+
+def test_the_same_times_below_repeated_names_are_another_device() -> None:
+    data = shaped(["time,a,b"], minutes(0, 40), ["time,a,b"], minutes(0, 40))
+    with pytest.raises(SettingsError, match="the names of the columns are repeated above line 43"):
+        read(data)
+
+
+def test_exports_joined_in_any_order_are_one_table() -> None:
+    data = shaped(["time,a,b"], minutes(40, 40), ["time,a,b"], minutes(0, 40))
+    assert (read(data).rows, read(data).form.duplicates) == (80, 0)
+
+
+def test_words_in_the_cells_of_a_row_without_a_time_are_no_second_table() -> None:
+    data = shaped(["time,a,state"], minutes(0, 30, line="2026-03-02 {hour:02d}:{minute:02d}:00,{at},on"), [",,off"],
+                  minutes(30, 30, line="2026-03-02 {hour:02d}:{minute:02d}:00,{at},off"))  # fmt: skip
+    assert read(data).form.untimed == 1
+
+
+@pytest.mark.parametrize("places", [1, 2])
+def test_the_names_stand_below_a_table_about_the_place(places: int) -> None:
+    about = ["Name;Long;Lat;Module;Type", *(["Indoor;2.0;48.0;Indoor;Base"] * places)]
+    line = "{epoch};2026/03/02 {hour:02d}:{minute:02d}:00;{half};50;{at}"
+    reading = read(shaped(about, ["Timestamp;Local;Temperature;Humidity;CO2"], minutes(0, 60, line=line)))
+    assert reading.form.time == "Timestamp"
+    assert reading.form.sensors[0] == "Temperature"
+    assert reading.rows == 60
+
+
+def test_repeated_names_are_numbered_and_can_be_chosen() -> None:
+    data = shaped(
+        ["time,Temp,Hi,Temp,Hi,Hi_2"], minutes(0, 40, line="2026-03-02 {hour:02d}:{minute:02d},{at},1.5,{half},2.5,3.5")
+    )
+    form = read(data).form
+    assert {"Temp", "Temp_2", "Hi", "Hi_3", "Hi_2"} == {*form.sensors, *form.unused}
+    assert "2 columns are named 'Temp': the others are called Temp_2, from left to right" in form.notes
+    chosen = read(data, sensors=("Temp_2",))
+    assert chosen.form.sensors == ("Temp_2",)
+    assert float(np.nanmax(chosen.values)) == 19.5
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u202f", "\u2009"])
+def test_no_break_spaces_in_times_are_blanks(blank: str) -> None:
+    line = "2026-03-02 {hour:02d}:{minute:02d}:00 to 2026-03-02 {hour:02d}:{minute:02d}:59,{at},{half}"
+    data = shaped(["period,a,b"], [row.replace(" ", blank) for row in minutes(0, 60, line=line)])
+    assert text_of_ms(read(data).form.last_ms) == "2026-03-02T00:59:00Z"
+
+
+def test_stamps_closer_than_a_millisecond_are_refused_with_this_cause() -> None:
+    rows = [f"2026-02-24 18:15:21.{499_998_208 + 20_000 * at:09d},{(at * 37) % 80}" for at in range(80)]
+    with pytest.raises(
+        SettingsError, match="expected steps of a millisecond or more, found stamps that differ by less"
+    ):
+        read(shaped(["time,v"], rows))
+    rows = [f"{1772452800_000_000 + 100 * at},{(at * 37) % 80}" for at in range(80)]
+    with pytest.raises(SettingsError, match="expected steps of a millisecond or more"):
+        read(shaped(["time_us,v"], rows))
+
+
+def test_microseconds_behind_seconds_are_read() -> None:
+    rows = [f"2026-02-24 18:{at:02d}:21.{(at * 7919) % 1_000_000:06d},{(at * 37) % 60}" for at in range(60)]
+    assert read(shaped(["time,v"], rows)).form.duplicates == 0
+
+
+@pytest.mark.parametrize("names", ["date,hour,a", "date,Hour (PST),a", "year,month,day,hour,a"])
+def test_decimal_hours_are_hours(names: str) -> None:
+    date = "2026,3,2" if names.startswith("year") else "2026-03-02"
+    rows = [f"{date},{at / 4},{(at * 37) % 96}" for at in range(96)]
+    form = read(shaped([names], rows)).form
+    assert (form.step_ms, text_of_ms(form.last_ms), form.sensors) == (900_000, "2026-03-02T23:45:00Z", ("a",))
