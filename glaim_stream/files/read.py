@@ -29,7 +29,7 @@ from glaim_stream.files.sentinels import sentinels
 from glaim_stream.files.stamps import Stamps, finer
 from glaim_stream.files.table import Table, read_table
 from glaim_stream.files.times import Times, candidates, said, times_of
-from glaim_stream.files.zones import utc, zone_column
+from glaim_stream.files.zones import utc, zone_column, zone_in
 
 _MOST_REPEATED, _FEW_ROWS = 0.5, 10
 _FINE = 0.1  # least share of rows that repeat a time only because times are milliseconds
@@ -86,8 +86,7 @@ def read(
         time, timezone = time or form.time, timezone or form.timezone
         date_order, group = date_order or form.date_order, group or form.group or None
         sensors = sensors or (form.sensors if form.layout == "wide" else ())
-    timezone = timezone or "UTC"
-    zone_of(timezone)
+    zone_of(timezone or "UTC")
     told = Told.of(missing)
     numbers_missing, words_missing = told.numbers.get("", []), told.words.get("", [])
     table = read_table(
@@ -96,6 +95,7 @@ def read(
     if table.log is not None and table.log.missing is not None:
         numbers_missing.append(table.log.missing)
     axis = _axis(table, time, date_order, name)
+    timezone, name_notes = _zone(axis, timezone)
     rest = [column for column in table.columns if column not in (*axis.times.columns, axis.zone)]
     layout = layout_of(
         {each: table.columns[each] for each in rest}, table.numbers, axis.stamps.ms, group, sensor, value, name
@@ -157,7 +157,7 @@ def read(
         name_separator="" if layout.group or layout.sensor else roles.name_separator(measured, separator),
     )  # fmt: skip
     notes = [
-        *table.notes, *axis.said(order), *axis.notes, *zone_notes,
+        *table.notes, *axis.said(order), *axis.notes, *name_notes, *zone_notes,
         *group_notes(made, len(layout.groups)), *unused_notes(unused), *empty_notes(table, unused), *quality_notes,
         *text_notes, *map(sentinel_note, found), *order_notes(made),
     ]  # fmt: skip
@@ -297,6 +297,16 @@ def _axis(table: Table, time: str | None, date_order: str, name: str) -> _Axis:
     others = {column: cells for column, cells in table.columns.items() if column not in times.columns}
     zone, stamps = zone_column(others, stamps)
     return _Axis(times, stamps, [*notes, f"the zones of the times are in {zone!r}"] if zone else notes, zone)
+
+
+def _zone(axis: _Axis, stated: str | None) -> tuple[str, list[str]]:
+    """The zone of stamps that carry none: the stated one, or that in the name of their column, which a note says."""
+    named = "" if stated or axis.stamps.zoned or axis.along else zone_in(axis.times.label)
+    if not named:
+        return stated or "UTC", []
+    return named, [
+        f"the name of the column {axis.times.label!r} states the zone of its times ({named}): --timezone states another"
+    ]
 
 
 def _measured(

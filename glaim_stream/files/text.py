@@ -281,7 +281,8 @@ def _about_the_place(readings: Sequence[int], cells: Mapping[int, list[str]], co
     """The number of lines of numbers without a time that stand above the names: a table about the place."""
     known: list[list[str]] = []
     for at, (first, second) in enumerate(pairwise(readings[:_MOST_PLACES])):
-        if any(_TIME.search(content(cell)) for cell in cells[first]):
+        named = any(len(row) == count for line, row in cells.items() if line < readings[0])
+        if named and any(_TIME.search(content(cell)) for cell in cells[first]):
             return 0
         known += [row for line, row in cells.items() if line <= first]
         for line in range(first + 1, second):

@@ -17,7 +17,16 @@ from glaim_stream.files.kinds import is_text
 from glaim_stream.files.stamps import Ints, Stamps, offsets_of
 
 _HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
+_ZONE_IN_NAME = re.compile(r"\b(?:GMT|UTC) ?([+-])(\d{1,2})(?::?(\d{2}))?(?!\d)")
 _ZONE_NAMED = re.compile(r"zone|^tz|_tz|utc|offset|\bdst\b", re.IGNORECASE)
+
+
+def zone_in(label: str) -> str:
+    """The zone of whole hours in the name of a column of times, such as `Date Time, GMT-06:00`; "" for none."""
+    found = _ZONE_IN_NAME.search(label)
+    if found is None or found[3] not in (None, "00") or not 0 < int(found[2]) <= 12:
+        return ""
+    return f"Etc/GMT{'-' if found[1] == '+' else '+'}{int(found[2])}"  # these names count to the west
 
 
 def zone_column(table: Mapping[str, Any], stamp: Stamps) -> tuple[str, Stamps]:

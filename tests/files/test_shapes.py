@@ -114,3 +114,20 @@ def test_decimal_hours_are_hours(names: str) -> None:
     rows = [f"{date},{at / 4},{(at * 37) % 96}" for at in range(96)]
     form = read(shaped([names], rows)).form
     assert (form.step_ms, text_of_ms(form.last_ms), form.sensors) == (900_000, "2026-03-02T23:45:00Z", ("a",))
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [("Date Time, GMT-06:00", "06:00"), ("Time (UTC+1)", "23:00"), ("Time GMT+05:30", "00:00"), ("Time UTC", "00:00")],
+)
+def test_whole_hours_of_a_zone_in_the_name_of_the_time_are_applied(name: str, first: str) -> None:
+    data = shaped([f'"{name}",a,b'], minutes(0, 60))
+    form = read(data).form
+    assert text_of_ms(form.first_ms)[11:16] == first
+    assert any("states the zone of its times" in note for note in form.notes) == (first != "00:00")
+    assert text_of_ms(read(data, timezone="Europe/Berlin").form.first_ms) == "2026-03-01T23:00:00Z"
+
+
+def test_names_stand_below_a_line_with_a_date_of_the_export() -> None:
+    head = ["Glucose Data,Generated on,03-02-2026 10:00 UTC", "Device Timestamp,Historic,Other"]
+    assert read(shaped(head, minutes(0, 60))).form.sensors == ("Historic", "Other")
