@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from glaim_stream.core.times import NO_TIME, text_of_ms
+from glaim_stream.files.form import duration
 from glaim_stream.files.kinds import is_text
 from glaim_stream.files.stamps import Ints, Stamps, offsets_of
 
@@ -49,7 +50,7 @@ def zone_column(table: Mapping[str, Any], stamp: Stamps) -> tuple[str, Stamps]:
 def utc(stamp: Stamps, timezone: str, groups: NDArray[np.int64], name: str) -> tuple[Ints, list[str]]:
     """Epoch milliseconds of local stamps; row order distinguishes the two passes of the doubled hour."""
     if stamp.zoned or timezone == "UTC":
-        return stamp.ms, [] if stamp.zoned else _doubled(stamp.ms, groups)
+        return stamp.ms, [] if stamp.zoned else _set_back(stamp.ms, groups) or _doubled(stamp.ms, groups)
     known = stamp.ms != NO_TIME
     local = pa.array(np.where(known, stamp.ms, 0)).cast(pa.timestamp("ms"))
 
@@ -74,6 +75,8 @@ def utc(stamp: Stamps, timezone: str, groups: NDArray[np.int64], name: str) -> t
                 f"the hour that summer time doubles, {shown} in {timezone}: {untold} rows are read as of its first "
                 "pass; their order does not tell"
             )
+    else:
+        notes += _set_back(stamp.ms, groups)
     back = pa.array(ms[known]).cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("ms", timezone))
     shown_ms = np.asarray(pc.local_timestamp(back).cast(pa.int64()), np.int64)
     absent = int((shown_ms != stamp.ms[known]).sum())
@@ -99,6 +102,31 @@ def _second_passes(local: Ints, double: NDArray[np.bool_], groups: Ints) -> tupl
             else:
                 untold += len(of_day)
     return told, untold
+
+
+def _set_back(ms: Ints, groups: Ints) -> list[str]:
+    """A note if a clock jumps ahead and is set back by as much within a day: its rows in between have wrong times."""
+    for group in np.unique(groups):
+        known = ms[(groups == group) & (ms != NO_TIME)]
+        steps = np.diff(known)
+        backs = np.flatnonzero(steps < 0)
+        if not len(backs) or 100 * len(backs) > len(known):  # newest first, or out of order throughout
+            continue
+        usual = float(np.median(steps[steps > 0])) if (steps > 0).any() else 0.0
+        for at in backs.tolist():
+            by = usual - steps[at]
+            ahead = np.flatnonzero(np.abs(steps[:at] - usual - by) < usual)
+            if not usual or by < _HOUR_MS / 2 or not len(ahead) or known[at] - known[ahead[-1] + 1] > _DAY_MS:
+                continue
+            first, last, lowest = (
+                text_of_ms(int(each)).removesuffix("Z") for each in (known[ahead[-1] + 1], known[at], known[at + 1])
+            )
+            return [
+                f"the clock jumps ahead to {first} and from {last} back to {lowest}, by {duration(int(by))} each time: "
+                f"the {at - ahead[-1]} rows in between seem to be too late by that much, and share times with others; "
+                "they are taken as they stand, so correct their times first"
+            ]
+    return []
 
 
 def _doubled(ms: Ints, groups: Ints) -> list[str]:

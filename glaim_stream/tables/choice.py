@@ -98,8 +98,9 @@ def _better_by_line(fitted: SensorFits, values: Doubles, lone: Bools, deviation:
     """Cells [C, N] of filled gaps, without readings nearby, that the line fills better."""
     tried = fitted.long_gaps
     width = np.fmax(fitted.form_width, tried.width)
-    width = np.where(np.isinf(tried.error), np.inf, width)  # the trial had too few readings
-    return better_by_line(values, lone, deviation * width[:, None] * _MEAN_OF_NINETY, told & ~tried.hopeless[:, None])
+    untried = np.isinf(tried.error)[:, None]  # the trial had too few readings
+    expected = np.where(untried, np.inf, deviation * np.where(untried, 1.0, width[:, None]) * _MEAN_OF_NINETY)
+    return better_by_line(values, lone, expected, told & ~tried.hopeless[:, None])
 
 
 def _gaps_with(cells: Bools, observed: Bools) -> Bools:

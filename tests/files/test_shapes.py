@@ -131,3 +131,17 @@ def test_whole_hours_of_a_zone_in_the_name_of_the_time_are_applied(name: str, fi
 def test_names_stand_below_a_line_with_a_date_of_the_export() -> None:
     head = ["Glucose Data,Generated on,03-02-2026 10:00 UTC", "Device Timestamp,Historic,Other"]
     assert read(shaped(head, minutes(0, 60))).form.sensors == ("Historic", "Other")
+
+
+@pytest.mark.parametrize("timezone", [None, "Europe/Berlin"])
+def test_a_clock_that_jumps_ahead_and_back_is_said_and_no_zone_is_advised(timezone: str | None) -> None:
+    """On the last Sunday of October, where a doubled hour is near."""
+    moments = [at if at < 30 or at >= 90 else at + 60 for at in range(400)]
+    rows = [f"2026-10-25 {10 + at // 60:02d}:{at % 60:02d}:00,{(at * 37) % 80}" for at in moments]
+    notes = read(shaped(["time,a"], rows), timezone=timezone).form.notes
+    said = [
+        note for note in notes if "the clock jumps ahead to 2026-10-25T11:30:00 and from 2026-10-25T12:29:00" in note
+    ]
+    assert len(said) == 1
+    assert "60 rows in between" in said[0]
+    assert not any("--timezone" in note for note in notes)
