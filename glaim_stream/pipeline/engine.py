@@ -101,6 +101,7 @@ class PartitionEngine:
         self._scores = pipeline.scores()
         self._origin = Origin(-1, 0)
         self._queries: set[Query] = set()
+        self._unlearned: list[Probes] = []  # probes of restored windows that no batch has had learned yet
         self._asked_again: Applied | None = None  # holds the codes of restored probes until they are settled
 
     @property
@@ -110,7 +111,16 @@ class PartitionEngine:
 
     def drop_windows(self) -> None:
         """Forget windows and scores, so that the next batch restores them."""
-        self.windows, self._scores = None, self._pipeline.scores()
+        self.windows, self._scores, self._unlearned = None, self._pipeline.scores(), []
+
+    async def restore(self, next_offset: int) -> None:
+        """Restore windows that are not there, for a partition that is quiet; other batches must not come meanwhile.
+
+        Args:
+            next_offset: the offset at which the partition continues.
+        """
+        if self.windows is None:
+            self.windows, self._unlearned = await self._restored(next_offset)
 
     async def apply(
         self, records: Sequence[InputRecord], hand_over: Callable[[Pending], Awaitable[object]] | None = None
@@ -127,13 +137,12 @@ class PartitionEngine:
         Returns:
             The batch, or the last slice of it.
         """
-        relearning = None
         if self._origin.offset < 0:  # origin of slices before the first record that is applied completely
             self._origin = Origin(records[0].offset - 1, records[0].timestamp)
         windows = self.windows
         if windows is None:
-            windows, probes = await self._restored(records)
-            relearning = self._relearning(probes)
+            windows, self._unlearned = await self._restored(records[0].offset)
+        relearning = self._relearning()
         slices: Iterator[Applied] | None = None
         begun = done = 0  # records that were applied completely before the slice, and after it
         partial_slices = 0  # slices of a record that is not applied completely
@@ -146,12 +155,13 @@ class PartitionEngine:
             except Exception as error:
                 self._fault(len(records), error)
                 begun = done
-                windows, probes, applied = await self._apply_isolated(records[done:])
+                windows, applied = await self._apply_isolated(records[done:])
                 if hand_over is None:
                     del kept[len(kept) - partial_slices :]
                 elif partial_slices:  # the scores have their errors
                     repeats, self._scores = True, self._pipeline.scores()
-                    relearning = self._relearning(probes)
+                    relearning = self._relearning()
+                self._unlearned = []
                 break
             begun, done = done, applied.until
             partial_slices = 0 if done > begun else partial_slices + 1
@@ -249,21 +259,21 @@ class PartitionEngine:
             query.cancel()
         await asyncio.gather(*queries, return_exceptions=True)
 
-    async def _restored(self, records: Sequence[InputRecord]) -> tuple[PartitionWindows, list[Probes]]:
+    async def _restored(self, next_offset: int) -> tuple[PartitionWindows, list[Probes]]:
         self.windows, self.restoring = None, True
-        restored = await self._restore.before(records)
+        restored = await self._restore.before(next_offset)
         self.restoring = False
         self._asked_again = self._pipeline.codes.hold(Applied(probes=restored.probes))
         return restored.windows, restored.probes
 
-    async def _apply_isolated(self, records: Sequence[InputRecord]) -> tuple[PartitionWindows, list[Probes], Applied]:
-        """Apply a batch of which some records fail, to restored windows, whose probes are returned too."""
-        windows, probes = await self._restored(records)
+    async def _apply_isolated(self, records: Sequence[InputRecord]) -> tuple[PartitionWindows, Applied]:
+        """Apply a batch of which some records fail, to restored windows."""
+        windows, self._unlearned = await self._restored(records[0].offset)
         isolation = Isolation(self._pipeline, windows)
         for _ in isolation.attempts(records, now_ms=self._now_ms()):
             await asyncio.sleep(0)  # let the other partitions run
         self._restore.note_isolated(isolation.windows)
-        return isolation.windows, probes, isolation.take_applied()
+        return isolation.windows, isolation.take_applied()
 
     def _close(self, close: Callable[[PartitionWindows], Applied]) -> Pending | None:
         if self.windows is None:
@@ -276,10 +286,13 @@ class PartitionEngine:
             return None
         if not applied.closed and not applied.outages and not applied.due_rows:
             return None
+        relearning = self._relearning()
         query = self._ask(applied.closed, by_clock=True)
-        return Pending([], applied, query, None, self._scores, self._origin)
+        return Pending([], applied, query, relearning, self._scores, self._origin)
 
-    def _relearning(self, probes: Sequence[Probes]) -> Query | None:
+    def _relearning(self) -> Query | None:
+        """Have the probes of restored windows answered, once; None where there are none."""
+        probes, self._unlearned = self._unlearned, []
         return self._ask([], probes) if probes else None
 
     def _ask(

@@ -30,8 +30,8 @@ class Restore(ABC):
     """
 
     @abstractmethod
-    async def before(self, records: Sequence[InputRecord]) -> Restored:
-        """Return the windows as they were before this batch."""
+    async def before(self, offset: int) -> Restored:
+        """Return the windows as they were before the record at this offset."""
 
     def note_applied(self, records: Sequence[InputRecord], windows: PartitionWindows) -> None:  # noqa: B027
         """Note a batch that was applied to the windows without an error."""

@@ -138,6 +138,7 @@ def create_app(
                 batches_in_flight=BATCHES_IN_FLIGHT,
                 on_crash=crash,
                 confirm=partial(confirm, tp, recently=True),
+                committed=partial(committed, tp),
                 on_published=None if page is None else page.recent.add,
                 quality=quality_keys(tp.partition) if settings.quality else None,
             )
@@ -166,6 +167,13 @@ def create_app(
             log.debug("cannot ask whether %s-%d is assigned: %r", *tp, error)
             return None
 
+    async def committed(tp: TP) -> int | None:
+        try:
+            return await app.consumer.committed(tp)
+        except Exception as error:  # the partition stays as it is, and is asked for again
+            log.debug("cannot ask for the commit of %s-%d: %r", *tp, error)
+            return None
+
     @app.agent(topic, name="glaim_stream.impute")  # type: ignore[untyped-decorator]
     async def impute(stream: Any) -> None:
         """Hand each batch to its partition's worker, which answers it once its output is acknowledged."""
@@ -189,6 +197,11 @@ def create_app(
             )
             background.add(ending)
             ending.add_done_callback(background.discard)
+
+    @app.on_partitions_revoked.connect(weak=False)  # type: ignore[untyped-decorator]
+    async def revoked(app: faust.App, revoked: set[TP], **_: Any) -> None:
+        for worker in workers.values():  # before the group may assign them anew
+            worker.check_position()
 
     @app.on_before_shutdown.connect(weak=False)  # type: ignore[untyped-decorator]
     async def stopping(app: faust.App, **_: Any) -> None:
@@ -218,7 +231,13 @@ def create_app(
             await asyncio.sleep(app.conf.broker_max_poll_interval / _STAYS_PER_POLL_INTERVAL)
             app.consumer.stay()
 
-    watch(app, health, workers, ladder.rungs[0] if settings.needs_model else None, pipeline.contracts)
+    async def take_up_quiet(tp: TP) -> bool:
+        known = await committed(tp)
+        if known:
+            worker_of(tp)
+        return known is not None
+
+    watch(app, health, workers, ladder.rungs[0] if settings.needs_model else None, pipeline.contracts, take_up_quiet)
 
     @app.task  # type: ignore[untyped-decorator]
     async def lag() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import faust
@@ -28,6 +28,7 @@ def watch(
     workers: Mapping[TP, PartitionWorker],
     first_rung: Rung | None,
     contracts: Mapping[str, Contract],
+    take_up_quiet: Callable[[TP], Awaitable[bool]],
 ) -> None:
     """Hook into an app that has not started.
 
@@ -37,6 +38,8 @@ def watch(
         workers: workers by partition; the mapping changes as partitions are assigned.
         first_rung: first rung of the ladder; None if it uses no model and so needs no first answer.
         contracts: contracts of the models whose first answers are required.
+        take_up_quiet: starts the worker of a partition without new records if there is state to restore; returns
+            False while that is not known.
     """
     assigned: frozenset[TP] = frozenset()
     idle: set[TP] = set()  # assigned partitions that hold nothing beyond the group's position
@@ -69,7 +72,7 @@ def watch(
     async def look_for_idle_partitions() -> None:
         while not app.should_stop:
             for tp in assigned - idle - workers.keys():
-                if await _at_its_end(app.consumer, tp):
+                if await _at_its_end(app.consumer, tp) and await take_up_quiet(tp):
                     idle.add(tp)
             await asyncio.sleep(BEAT_S)
 

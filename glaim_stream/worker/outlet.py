@@ -17,11 +17,11 @@ class Outlet(Protocol):
 
     exactly_once: bool
 
-    async def begin(self, first_offset: int, seeks: int) -> tuple[int, int]:
+    async def begin(self, first_offset: int | None, seeks: int) -> tuple[int, int]:
         """Become the only publisher of the partition.
 
         Args:
-            first_offset: first offset of the batch at hand.
+            first_offset: first offset of the batch at hand; None while the partition is quiet.
             seeks: number of times the position had been moved before the poll that gave the batch.
 
         Returns:
@@ -30,6 +30,14 @@ class Outlet(Protocol):
 
         Raises:
             OwnershipLost: the partition belongs to another worker.
+        """
+        ...
+
+    def continue_at(self, offset: int, seeks: int) -> int:
+        """Have the records from `offset` on delivered, after a `begin` without a batch and before the first one.
+
+        Returns:
+            The lowest `seeks` of the batches that count.
         """
         ...
 
@@ -54,9 +62,13 @@ class AtLeastOnce:
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
 
-    async def begin(self, first_offset: int, seeks: int) -> tuple[int, int]:
+    async def begin(self, first_offset: int | None, seeks: int) -> tuple[int, int]:
         """See Outlet. The consumer's position counts."""
-        return first_offset, seeks
+        return first_offset or 0, seeks
+
+    def continue_at(self, offset: int, seeks: int) -> int:
+        """See Outlet. The consumer's position counts."""
+        return seeks
 
     async def publish(self, outputs: Sequence[Output], commit: Commit | None) -> None:
         """See Outlet."""
@@ -83,7 +95,7 @@ class ExactlyOnce:
         self._publisher = publisher
         self._continue_from = continue_from
 
-    async def begin(self, first_offset: int, seeks: int) -> tuple[int, int]:
+    async def begin(self, first_offset: int | None, seeks: int) -> tuple[int, int]:
         """See Outlet.
 
         The consumer may have fetched its position before the last owner's commit was visible, so the commit is read
@@ -94,9 +106,13 @@ class ExactlyOnce:
         start = 0 if committed is None else committed
         self._publisher.once_from = start
         log.info("%s: exactly once from offset %d", self._publisher.transactional_id, start)
-        if start == first_offset:
-            return first_offset, seeks
+        if first_offset in (start, None):
+            return start, seeks
         return start, self._continue_from(start)
+
+    def continue_at(self, offset: int, seeks: int) -> int:
+        """See Outlet."""
+        return self._continue_from(offset)
 
     async def publish(self, outputs: Sequence[Output], commit: Commit | None) -> None:
         """See Outlet."""

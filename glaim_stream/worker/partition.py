@@ -43,6 +43,10 @@ async def _always() -> bool:
     return True
 
 
+async def _unknown() -> int | None:
+    return None
+
+
 async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
     """Cancel tasks until they have ended: one that catches its cancellation would hold its partition for ever."""
     running = set(tasks)
@@ -67,6 +71,7 @@ class PartitionWorker:
         timeliness_target_s: float = 10.0,
         on_crash: Callable[[BaseException], None] = lambda error: None,
         confirm: Callable[[], Awaitable[bool | None]] = _always,
+        committed: Callable[[], Awaitable[int | None]] = _unknown,
         now_ms: Callable[[], int] = steady_ms,
         on_published: Callable[[Sequence[Output]], None] | None = None,
         quality: QualityKeys | None = None,
@@ -84,13 +89,15 @@ class PartitionWorker:
             on_crash: called with an error that ended a task; the worker must not carry on after it.
             confirm: asks a broker whether the partition is still ours; returns None when no broker answers. Without a
                 confirmation the wall clock closes no step.
+            committed: asks a broker for the offset that the group has committed; 0 where there is none, None when no
+                broker answers. It tells where a partition continues that delivers nothing after an assignment.
             now_ms: wall clock without jumps, epoch milliseconds.
             on_published: called with outputs that the broker has acknowledged; it must only record them.
             quality: deletes old records of live accuracy; None where none are published.
         """
         self._on_published, self._quality = on_published, quality
         self._topic, self._partition = topic, partition
-        self._pipeline, self._outlet, self._confirm = pipeline, outlet, confirm
+        self._pipeline, self._outlet, self._confirm, self._committed = pipeline, outlet, confirm, committed
         self._now_ms = now_ms
         self._own_commit: Commit | None = None  # the newest commit made for the current windows
         self._timeliness = Timeliness(timeliness_target_s)
@@ -104,6 +111,7 @@ class PartitionWorker:
         self._next_offset = -1
         self._position_unsure = True
         self._begun = False  # whether the outlet is ready for this partition
+        self._begun_quiet = False  # whether it became ready without a batch, and none has come since
         self._seeks = 0  # batches with fewer seeks do not continue where the partition does
         self._outstanding: set[Batch] = set()
         self._incoming: asyncio.Queue[Batch] = asyncio.Queue(1)
@@ -181,7 +189,7 @@ class PartitionWorker:
         self._drop_windows()
         if self._quality is not None:
             await self._quality.restart()
-        self._begun = False
+        self._begun, self._position_unsure = False, True
         pauses = OWNERSHIP.pauses()
         while True:
             self._applied.clear()
@@ -211,6 +219,9 @@ class PartitionWorker:
             assert delivery is not None
             if not self._begun:
                 await self._begin(delivery.first_offset, batch.seeks)
+            elif self._begun_quiet and delivery.first_offset != self._next_offset:
+                self._seeks = self._outlet.continue_at(self._next_offset, batch.seeks)
+            self._begun_quiet = False
             if batch.seeks < self._seeks:
                 self._done(batch)
                 continue
@@ -225,7 +236,7 @@ class PartitionWorker:
             batch.commit = self._commit(windows, delivery.next_offset)
             await self._put(batch)
 
-    async def _begin(self, first_offset: int, seeks: int) -> None:
+    async def _begin(self, first_offset: int | None, seeks: int) -> None:
         first, self._seeks = await self._outlet.begin(first_offset, seeks)
         self._begun = True
         if self._outlet.exactly_once:
@@ -283,6 +294,8 @@ class PartitionWorker:
         Each slice of them has a commit of its own, which records how far the clock has come with it. A batch that
         arrives in between goes first.
         """
+        if self._position_unsure and not await self._continues_quietly():
+            return
         while self._incoming.empty():
             windows = self._engine.windows
             if windows is None or not windows.is_idle(self._now_ms()) or not await self._confirm():
@@ -293,6 +306,34 @@ class PartitionWorker:
             commit = self._commit(windows, self._next_offset) if self._outlet.exactly_once else None
             await self._put(Batch(pending=pending, commit=commit))
             await asyncio.sleep(0)  # let the other partitions run
+
+    async def _continues_quietly(self) -> bool:
+        """Take up a partition that delivers nothing after an assignment, as far as the group has committed.
+
+        Another worker may have had it, so that the windows are older than its output; after a start there are none.
+        Where less is committed than these windows have seen, the rest is delivered again.
+
+        Returns:
+            Whether the windows are those at the commit.
+        """
+        committed, applied_to = await self._committed(), self._next_offset
+        if committed is None or (committed == 0 and applied_to <= 0) or not await self._confirm():
+            return False
+        if self._outlet.exactly_once and not self._begun:
+            await self._begin(None, self._seeks)
+            self._begun_quiet = self._next_offset >= applied_to
+            if not self._begun_quiet:  # what was in flight is dropped, and is to be delivered again
+                self._seeks = self._outlet.continue_at(self._next_offset, self._seeks)
+        elif committed < applied_to:
+            return False
+        elif committed > applied_to:
+            if self._outlet.exactly_once:
+                raise OwnershipLost(f"another worker has committed {committed}, and the windows end at {applied_to}")
+            self._drop_windows()
+            self._next_offset = committed
+        self._position_unsure = False
+        await self._engine.restore(self._next_offset)
+        return True
 
     async def _hand_over(self, pending: Pending) -> None:
         """Hand over a slice of a batch that is not its last."""

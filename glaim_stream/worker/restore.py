@@ -143,7 +143,7 @@ class TopicRestore(Restore):
         self._topic, self._partition, self._now_ms = topic, partition, now_ms
         self._own_commit = own_commit
 
-    async def before(self, records: Sequence[InputRecord]) -> Restored:
+    async def before(self, offset: int) -> Restored:
         """See Restore. Retries until the topic can be read."""
         pauses = REBUILD.pauses()
         isolate = False
@@ -155,9 +155,7 @@ class TopicRestore(Restore):
                     rebuild.recall(own)
                 recall = rebuild.recall if own is None else _ignore
                 try:
-                    await self._rebuilder.rebuild(
-                        self._topic, self._partition, records[0].offset, rebuild.apply, recall
-                    )
+                    await self._rebuilder.rebuild(self._topic, self._partition, offset, rebuild.apply, recall)
                     return rebuild.restored()
                 except CannotApply:  # these records failed the first time too, and became dead letters then
                     log.exception(

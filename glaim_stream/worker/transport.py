@@ -140,6 +140,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             return False
         return True if answered else None
 
+    async def committed(self, tp: TP) -> int:
+        """The offset that the group has committed, from its coordinator; 0 where there is none."""
+        found: int | None = await self.call_thread(self._ensure_consumer().committed, driver.ensure_aiokafka_TP(tp))
+        return found or 0
+
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         consumer = self._ensure_consumer()
         metadata = cast("Consumer", self.consumer).commit_metadata
@@ -232,6 +237,10 @@ class Consumer(driver.Consumer):
         if confirmed:
             self._confirmed_s = asked_s
         return confirmed
+
+    async def committed(self, tp: TP) -> int:
+        """See ConsumerThread."""
+        return await cast(ConsumerThread, self._thread).committed(tp)
 
     def continue_from(self, tp: TP, offset: int) -> int:
         """Move a partition's position before the next poll; return the number that batches carry from then on.

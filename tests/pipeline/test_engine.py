@@ -41,10 +41,10 @@ class EmptyRestore(Restore):
         self.restoring: list[bool] = []
         self.engine: PartitionEngine | None = None
 
-    async def before(self, records: Sequence[InputRecord]) -> Restored:
+    async def before(self, offset: int) -> Restored:
         assert self.engine is not None
         self.restoring.append(self.engine.restoring)
-        self.before_offsets.append(records[0].offset)
+        self.before_offsets.append(offset)
         return Restored(self.pipeline.windows(), self.probes)
 
     def note_applied(self, records: Sequence[InputRecord], windows: PartitionWindows) -> None:

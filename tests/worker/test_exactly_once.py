@@ -60,13 +60,18 @@ class MemoryOutlet:
         self.open = asyncio.Event()  # the broker acknowledges
         self.open.set()
 
-    async def begin(self, first_offset: int, seeks: int) -> tuple[int, int]:
+    async def begin(self, first_offset: int | None, seeks: int) -> tuple[int, int]:
         self._broker.owner = self
         commit = self._broker.commit
+        if first_offset is None:
+            return 0 if commit is None else commit.offset, seeks
         if commit is None or commit.offset == first_offset:
             return first_offset, seeks
-        self.moved_to.append(commit.offset)
-        return commit.offset, self.next_seeks
+        return commit.offset, self.continue_at(commit.offset, seeks)
+
+    def continue_at(self, offset: int, seeks: int) -> int:
+        self.moved_to.append(offset)
+        return self.next_seeks
 
     async def publish(self, outputs: Sequence[Output], commit: Commit | None) -> None:
         await asyncio.sleep(0)
@@ -130,9 +135,14 @@ async def bench(
     commit, now_ms, outlet = broker.commit, [start_ms], MemoryOutlet(broker)
     rebuilder = MemoryRebuilder(topic, *() if commit is None else (commit.rebuild_from, 0, commit))
     pipeline = kind(RULES, {}, imputer or Ladder([Interpolation()]), clock_kept=True, budget=budget)
+
+    async def committed() -> int:
+        return 0 if broker.commit is None else broker.commit.offset
+
     worker = PartitionWorker(
-        "in", 3, pipeline, outlet, rebuilder, batches_in_flight=2, confirm=confirm, now_ms=lambda: now_ms[0]
-    )
+        "in", 3, pipeline, outlet, rebuilder, batches_in_flight=2, confirm=confirm, committed=committed,
+        now_ms=lambda: now_ms[0],
+    )  # fmt: skip
     it = Bench(worker, outlet, now_ms)
     worker._on_crash = it.crashes.append
     try:
@@ -249,6 +259,39 @@ async def test_a_worker_that_is_not_confirmed_closes_nothing_by_the_clock() -> N
         ours[0] = True
         await it.idle(0)
         assert len(broker.rows) > len(before)
+
+
+async def test_a_partition_that_is_quiet_when_its_worker_starts_is_closed_by_the_clock_once() -> None:
+    topic = [reading(0, 0), reading(1, 1), reading(2, 2)]
+    broker = Broker()
+    async with bench(broker, topic) as it:
+        await it.work(topic)
+    before = len(broker.rows)
+    async with bench(broker, topic) as it:
+        await it.idle(0)
+        await it.idle(60_000)
+        assert it.outlet.moved_to == []
+        closed = broker.rows[before:]
+        assert {step for _, step, *_ in closed} >= {2, 3}
+        await it.work([reading(3, 40)])
+        assert it.outlet.moved_to == [], "the batch follows the commit"
+    assert len(keys(broker.rows)) == len(set(keys(broker.rows)))
+
+
+async def test_what_was_dropped_in_a_quiet_partition_is_delivered_again() -> None:
+    topic = [reading(offset, offset) for offset in range(4)]
+    broker = Broker()
+    async with bench(broker, topic) as it:
+        await it.work(topic[:2])
+        broker.owner = None  # as after a broker has ended the transaction
+        it.ledger.deliver(2, 4)
+        await it.worker.submit(Batch(topic[2:], it.ledger.deliver(2, 4), 0, lambda: None))
+        await until(lambda: not it.worker._begun)
+        await it.idle(0)
+        assert it.outlet.moved_to == [2]
+        await it.work(topic[2:], seeks=it.outlet.next_seeks)
+    assert {step for _, step, *_ in broker.rows} == {0, 1, 2}
+    assert len(keys(broker.rows)) == len(set(keys(broker.rows)))
 
 
 Event = tuple[str, Any]

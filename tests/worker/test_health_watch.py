@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import faust
 import pytest
@@ -41,7 +42,7 @@ async def test_the_delay_of_the_loop_is_what_a_beat_took_beyond_its_pause(monkey
     left = paused_s.__length_hint__
     monkeypatch.setattr(health, "beat", lambda *, agent_works: next(paused_s))
     monkeypatch.setattr(health_watch, "asyncio", SimpleNamespace(sleep=no_time))
-    health_watch.watch(cast(faust.App, app), health, {}, None, {})
+    health_watch.watch(cast(faust.App, app), health, {}, None, {}, AsyncMock())
     count, total = delays()
     await asyncio.wait_for(app.tasks["beat"](), 5)
     assert delays() == (count + 4, pytest.approx(total + 0.75))

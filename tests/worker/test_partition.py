@@ -1,6 +1,7 @@
 """The worker of one partition, with in-memory fakes: order, acknowledgement, back-pressure and idleness."""
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -52,6 +53,7 @@ class Bench:
     now_ms: list[int]
     crashes: list[BaseException]
     done: list[int] = field(default_factory=list)
+    committed: list[int | None] = field(default_factory=lambda: [0])
 
     async def submit(self, records: Sequence[Record]) -> None:
         delivery = self.ledger.deliver(records[0].offset, records[-1].offset + 1)
@@ -88,7 +90,11 @@ async def bench(
     publisher = MemoryPublisher()
     publisher.gate.set()
     rebuilder = rebuilder or MemoryRebuilder(topic)
-    now_ms, crashes = [1_000_000], list[BaseException]()
+    now_ms, crashes, committed = [1_000_000], list[BaseException](), list[int | None]([0])
+
+    async def commit() -> int | None:
+        return committed[0]
+
     worker = PartitionWorker(
         "in",
         3,
@@ -97,10 +103,11 @@ async def bench(
         rebuilder,
         batches_in_flight=in_flight,
         on_crash=crashes.append,
+        committed=commit,
         now_ms=lambda: now_ms[0],
     )
     try:
-        yield Bench(worker, publisher, rebuilder, OffsetLedger(), now_ms, crashes)
+        yield Bench(worker, publisher, rebuilder, OffsetLedger(), now_ms, crashes, committed=committed)
     finally:
         await worker.stop()
 
@@ -228,6 +235,61 @@ async def test_the_wall_clock_publishes_idle_steps_without_answering_a_batch() -
         it.now_ms[0] += 60_000
         await settle()
         assert len(it.values) == 5
+
+
+async def test_a_partition_that_comes_back_closes_nothing_from_windows_that_another_worker_has_passed() -> None:
+    topic = steps(*range(60))
+    async with bench(topic=topic) as it:
+        await it.work(topic[:10])
+        published = len(it.values)
+        it.worker.check_position()
+        it.committed[0] = 60  # of the worker that had the partition meanwhile
+        it.now_ms[0] += 60_000
+        await until(lambda: it.rebuilder.calls == [0, 60])
+        await settle()
+        assert len(it.values) == published, "the restored windows are not idle for long enough"
+        it.now_ms[0] += 60_000
+        await until(lambda: len(it.values) > published + 3)
+        await settle()
+        # The last step was open there too; what follows is the blackout, up to max_gap.
+        assert it.values[published:] == [(59, 59, 0), (60, 59, 0), (61, 59, 0), (62, 59, 0)]
+
+
+@pytest.mark.parametrize("committed", [None, 0, 9])
+async def test_after_an_assignment_the_clock_closes_nothing_before_the_position_is_known(committed: int | None) -> None:
+    async with bench() as it:
+        await it.work(steps(*range(10)))
+        published = list(it.values)
+        it.worker.check_position()
+        it.committed[0] = committed  # less than the windows have seen: the rest will be delivered again
+        it.now_ms[0] += 60_000
+        await settle()
+        assert it.values == published
+        it.committed[0] = 10
+        await until(lambda: len(it.values) > len(published))
+        assert it.rebuilder.calls == [0], "the windows continue"
+
+
+async def test_a_partition_that_is_quiet_when_its_worker_starts_is_closed_by_the_clock() -> None:
+    topic = steps(0, 1, 2)
+    async with bench(topic=topic) as living:
+        await living.work(topic)
+        living.now_ms[0] += 60_000
+        await until(lambda: len(living.values) >= 6)
+        await settle()
+    async with bench(topic=topic) as it:
+        await settle()
+        assert it.rebuilder.calls == [], "the group has committed nothing"
+        it.committed[0] = 3
+        await until(lambda: not it.worker.rebuilding)
+        it.now_ms[0] += 60_000
+        await until(lambda: len(it.values) >= 4)
+        await settle()
+        assert it.values == living.values[2:], "steps 0 and 1 are below the commit"
+        assert [json.loads(each.value)["kind"] for each in it.publisher.announcements] == ["dark"]
+        assert it.publisher.announcements[-1].value == living.publisher.announcements[-1].value
+        await it.work(steps(70, first_offset=3))
+        assert it.rebuilder.calls == [3]
 
 
 async def test_the_position_is_checked_once_after_an_assignment() -> None:

@@ -120,7 +120,7 @@ class CopyRestore(Restore):
         self._since: list[Sequence[InputRecord]] = []
         self._since_bytes = 0
 
-    async def before(self, records: Sequence[InputRecord]) -> Restored:
+    async def before(self, offset: int) -> Restored:
         """See Restore. The batches since the copy are applied again; none of them failed the first time."""
         windows = self._pipeline.windows() if self._copy is None else copy_windows(self._pipeline, self._copy)
         for batch in self._since:

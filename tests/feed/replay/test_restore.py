@@ -36,7 +36,7 @@ SIZE = len(reading(1).value or b"")
 async def reapplied(pipeline: Recording, it: CopyRestore) -> list[int]:
     """Offsets that restoring applies again."""
     pipeline.offsets.clear()
-    await it.before([reading(99)])
+    await it.before(99)
     return pipeline.offsets
 
 
@@ -49,11 +49,11 @@ def applied(pipeline: Recording, it: CopyRestore, windows: PartitionWindows, *st
 async def test_before_the_first_copy_everything_is_applied_again_to_empty_windows() -> None:
     pipeline = Recording()
     it, windows = CopyRestore(pipeline, now_ms=lambda: 10**6), pipeline.windows()
-    assert (await it.before([reading(0)])).windows.groups == 0
+    assert (await it.before(0)).windows.groups == 0
     applied(pipeline, it, windows, 0, 1)
     applied(pipeline, it, windows, 2)
     assert await reapplied(pipeline, it) == [0, 1, 2]
-    restored = await it.before([reading(3)])
+    restored = await it.before(3)
     assert restored.windows.clock.newest_event_ms == windows.clock.newest_event_ms == 2000
     assert restored.probes == []
 
@@ -81,7 +81,7 @@ async def test_an_isolation_makes_a_new_copy() -> None:
     applied(pipeline, it, windows, 0, 1)
     it.note_isolated(windows)
     assert await reapplied(pipeline, it) == []
-    assert (await it.before([reading(2)])).windows.clock.newest_event_ms == 1000
+    assert (await it.before(2)).windows.clock.newest_event_ms == 1000
 
 
 async def test_windows_copy_and_restored_windows_change_independently() -> None:
@@ -90,9 +90,9 @@ async def test_windows_copy_and_restored_windows_change_independently() -> None:
     applied(pipeline, it, windows, 0, 1)
     it.note_isolated(windows)
     pipeline.apply(windows, [reading(50)], now_ms=10**6)
-    first = (await it.before([reading(2)])).windows
+    first = (await it.before(2)).windows
     pipeline.apply(first, [reading(60, "g1")], now_ms=10**6)
-    second = (await it.before([reading(2)])).windows
+    second = (await it.before(2)).windows
     assert (second.clock.newest_event_ms, second.groups) == (1000, 1)
 
 
