@@ -42,9 +42,13 @@ class Counting:
         self.exactly_once = exactly_once
         self._delay_s = delay_s
 
-    async def begin(self, first_offset: int, poll: int) -> tuple[int, int]:
+    async def begin(self, first_offset: int | None, seeks: int) -> tuple[int, int]:
         """See Outlet."""
-        return first_offset, poll
+        return first_offset or 0, seeks
+
+    def continue_at(self, offset: int, seeks: int) -> int:
+        """See Outlet."""
+        return seeks
 
     async def publish(self, outputs: Sequence[Output], commit: Commit | None) -> None:
         """Count the rows of the outputs."""

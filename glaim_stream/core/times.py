@@ -14,15 +14,24 @@ from glaim_stream.core.errors import SettingsError
 EARLIEST_MS, LATEST_MS = -2_208_988_800_000, 7_258_118_400_000
 NO_TIME = int(np.iinfo(np.int64).min)  # time of a row without one, as numpy's NaT: -1 would be a millisecond of 1969
 
-_START_NS = time.time_ns() - time.monotonic_ns()
+_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # goes on while the machine is suspended; Linux has it
+
+
+def steady_s() -> float:
+    """Seconds of a clock without jumps, which goes on while the machine is suspended."""
+    return time.clock_gettime_ns(_BOOT) / 1e9
+
+
+_START_NS = time.time_ns() - time.clock_gettime_ns(_BOOT)
 
 
 def steady_ms() -> int:
     """Wall time in epoch milliseconds without its jumps: it runs on from the time at which the process started.
 
-    A correction of the system's clock and a suspended machine do not move it.
+    A correction of the system's clock does not move it. It goes on while the machine is suspended: otherwise every
+    reading after an hour's sleep would seem to come from the future.
     """
-    return (_START_NS + time.monotonic_ns()) // 1_000_000
+    return (_START_NS + time.clock_gettime_ns(_BOOT)) // 1_000_000
 
 
 def moment_ms(text: str, *, timezone: str = "UTC") -> int:

@@ -31,7 +31,7 @@ class Loss:
     reason: Reason
 
     def __len__(self) -> int:
-        return self.until - self.first
+        return max(0, self.until - self.first)
 
     @property
     def key(self) -> bytes:

@@ -266,8 +266,12 @@ class TransactionalPublisher:
 
 
 def transactional_id(settings: Settings, partition: int) -> str:
-    """The id of the producer of an input partition."""
-    return f"{settings.consumer_group}-{settings.input_topic}-{partition}"
+    """The id of the producer of an input partition.
+
+    It ends with the length of the group's name: the groups `a-b` with the topic `c` and `a` with `b-c` would fence each
+    other otherwise. It begins with group and topic, for which rights are given.
+    """
+    return f"{settings.consumer_group}-{settings.input_topic}-{partition}-{len(settings.consumer_group)}"
 
 
 def _cause(producer: AIOKafkaProducer) -> BaseException | None:

@@ -37,9 +37,11 @@ async def watch_lag(
             nothing of it was delivered: then the consumer group's commit is used.
         interval_s: seconds between two updates.
     """
+    options = consumer_options(settings) | {"isolation_level": "read_uncommitted"}
     while True:
-        # Without a topic it joins no group and fetches nothing.
-        consumer = AIOKafkaConsumer(**consumer_options(settings), group_id=settings.consumer_group)
+        # Without a topic it joins no group and fetches nothing. The end is the last record's, whether or not it is
+        # committed: records behind an open transaction wait, and a figure must show it.
+        consumer = AIOKafkaConsumer(**options, group_id=settings.consumer_group)
         try:
             await consumer.start()
             while True:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
@@ -27,7 +28,7 @@ INTERVAL_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A batch of the input began at `found` and not at `expected`."""
+    """After the record before `expected` the one at `found` was delivered."""
 
     partition: int
     expected: int
@@ -35,26 +36,33 @@ class Gap:
 
 
 class Gaps:
-    """Finds the batches that begin elsewhere than the one before ended, or than the commit of an assigned partition."""
+    """Finds holes in the offsets that are delivered, within batches, between them, and after an assignment's commit.
+
+    One poll may join the records before and after a range that retention removed.
+    """
 
     def __init__(self) -> None:
         self.found: asyncio.Queue[Gap] = asyncio.Queue()
         self._delivered_to: dict[int, int] = {}
 
-    def deliver(self, partition: int, first_offset: int, next_offset: int, committed: int | None) -> None:
-        """Compare a batch with offsets `[first_offset, next_offset)`; it may be one that was delivered before.
+    def deliver(self, partition: int, offsets: Sequence[int], committed: int | None) -> None:
+        """Compare the ascending offsets of a batch with what was delivered; it may be one that was delivered before.
 
         Args:
             partition: number of the input partition.
-            first_offset: first offset of the batch.
-            next_offset: offset after the batch.
+            offsets: offsets of the batch's records, at least one.
             committed: commit of the group when the partition was assigned; None without one.
         """
+        first, last = offsets[0], offsets[-1]
         delivered_to = self._delivered_to.get(partition)
-        self._delivered_to[partition] = next_offset
-        expected = committed if delivered_to is None else min(delivered_to, first_offset)
-        if expected is not None and expected != first_offset:
-            self.found.put_nowait(Gap(partition, expected, first_offset))
+        self._delivered_to[partition] = last + 1
+        expected = committed if delivered_to is None else min(delivered_to, first)
+        if expected is not None and expected != first:
+            self.found.put_nowait(Gap(partition, expected, first))
+        if last - first + 1 != len(offsets):
+            for before, after in pairwise(offsets):
+                if after - before > 1:
+                    self.found.put_nowait(Gap(partition, before + 1, after))
 
     def forget(self, partition: int) -> None:
         """Forget a partition that was revoked."""
@@ -85,19 +93,20 @@ class LostOffsets:
             interval_s: seconds between two looks at the commits.
         """
         pauses = LOST_OFFSETS.pauses()
-        gap: Gap | None = None
+        waiting: list[Gap] = []
         while True:
             # Without a topic it joins no group and fetches nothing.
             consumer = AIOKafkaConsumer(**consumer_options(self._settings), group_id=self._settings.consumer_group)
             try:
                 await consumer.start()
                 while True:
-                    gap = gap or await _next(gaps.found, interval_s)
-                    if gap is not None:
-                        await self._judge(consumer, gap.partition, gap.expected, gap.found)
-                        gap = None
-                    else:
+                    waiting = waiting or await _next(gaps.found, interval_s)
+                    for partition in {gap.partition for gap in waiting}:
+                        holes = [(gap.expected, gap.found) for gap in waiting if gap.partition == partition]
+                        await self._judge(consumer, partition, holes)
+                    if not waiting:
                         await self._judge_idle(consumer, answered())
+                    waiting = []
                     pauses = LOST_OFFSETS.pauses()
             except Exception as error:  # the gap stays, and is judged when the broker is back
                 log.warning("cannot tell whether input was lost, trying again: %r", error)
@@ -109,32 +118,36 @@ class LostOffsets:
         for partition in [partition for partition, offset in answered.items() if offset is None]:
             committed = await consumer.committed(TopicPartition(self._settings.input_topic, partition))
             if committed:
-                await self._judge(consumer, partition, committed, None)
+                await self._judge(consumer, partition, [(committed, None)])
 
-    async def _judge(self, consumer: AIOKafkaConsumer, partition: int, expected: int, found: int | None) -> None:
+    async def _judge(self, consumer: AIOKafkaConsumer, partition: int, holes: Sequence[tuple[int, int | None]]) -> None:
+        """Judge holes, as the offset that was expected and the one that was found; None where none was."""
         tp = TopicPartition(self._settings.input_topic, partition)
         start, end = (await consumer.beginning_offsets([tp]))[tp], (await consumer.end_offsets([tp]))[tp]
-        lost = lost_range(expected, found, start, end)
-        if lost is None:
+        for expected, found in holes:
+            lost = lost_range(expected, found, start, end)
+            if lost is not None:
+                await self._report(Loss(tp.topic, tp.partition, *lost), expected)
+
+    async def _report(self, loss: Loss, expected: int) -> None:
+        """Report what was not reported yet of a loss: an event, a count and a line."""
+        topic, partition = loss.topic, loss.partition
+        if loss.reason == "removed":
+            loss = replace(loss, first=max(loss.first, self._removed_until.get(partition, 0)))
+        if not len(loss) or (loss.reason == "truncated" and (partition, expected) in self._truncated):
             return
-        first, until, reason = lost
-        if reason == "removed":
-            first = max(first, self._removed_until.get(partition, 0))
-        if first >= until or (reason == "truncated" and (partition, expected) in self._truncated):
-            return
-        loss = Loss(tp.topic, partition, first, until, reason)
         await self._announce(loss)
-        if reason == "removed":
-            self._removed_until[partition] = until
+        if loss.reason == "removed":
+            self._removed_until[partition] = loss.until
             log.error(
                 "%s-%d: the offsets %d to %d were removed before they were read: their readings are lost. Give the "
-                "topic a retention longer than workers may be away.", *tp, first, until - 1,
+                "topic a retention longer than workers may be away.", topic, partition, loss.first, loss.until - 1,
             )  # fmt: skip
         else:
             self._truncated.add((partition, expected))
             log.error(
                 "%s-%d: the log ends below offset %d, which was committed: it was truncated or made anew, and is read "
-                "from its oldest record", *tp, expected,
+                "from its oldest record", topic, partition, expected,
             )  # fmt: skip
         metrics.lost_offsets.inc(len(loss))
 
@@ -146,8 +159,10 @@ class LostOffsets:
             raise OSError(f"{self._settings.outage_topic} did not acknowledge {loss}") from error
 
 
-async def _next(gaps: asyncio.Queue[Gap], within_s: float) -> Gap | None:
+async def _next(gaps: asyncio.Queue[Gap], within_s: float) -> list[Gap]:
+    """The gaps that wait, or the next one; empty after `within_s` seconds without one."""
     try:
-        return await asyncio.wait_for(gaps.get(), within_s)
+        found = [await asyncio.wait_for(gaps.get(), within_s)]
     except TimeoutError:
-        return None
+        return []
+    return found + [gaps.get_nowait() for _ in range(gaps.qsize())]

@@ -29,6 +29,7 @@ from faust.types import TP, Message
 from faust.types.tuples import ConsumerMessage
 from mode.utils.futures import notify
 
+from glaim_stream.core.times import steady_s
 from glaim_stream.kafka import OffsetLedger, Record
 from glaim_stream.worker.batches import Batch, bounded
 from glaim_stream.worker.lost_offsets import Gaps
@@ -230,9 +231,9 @@ class Consumer(driver.Consumer):
         thread = cast(ConsumerThread, self._thread)
         if self.should_stop or thread.thread_loop.is_closed():  # partitions run on while the consumer stops
             return None
-        if recently and monotonic() - self._confirmed_s < _RECENTLY_S:
+        if recently and steady_s() - self._confirmed_s < _RECENTLY_S:
             return tp in self.assignment()
-        asked_s = monotonic()
+        asked_s = steady_s()
         confirmed = await thread.confirm(tp)
         if confirmed:
             self._confirmed_s = asked_s
@@ -335,7 +336,7 @@ class Consumer(driver.Consumer):
         ledger = self.ledgers.setdefault(tp, OffsetLedger())
         first, last = records[0], records[-1]
         delivery = ledger.deliver(first.offset, last.offset + 1)
-        self.gaps.deliver(tp.partition, first.offset, last.offset + 1, self._committed_offset.get(tp))
+        self.gaps.deliver(tp.partition, [record.offset for record in records], self._committed_offset.get(tp))
         return ConsumerMessage(
             tp.topic,
             tp.partition,

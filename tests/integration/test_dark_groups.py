@@ -126,3 +126,29 @@ def test_an_outage_of_the_whole_plant_is_reported_by_the_clock_and_confirmed_by_
     report = audit(settings)
     assert report.clean, report.problems
     assert report.counts["outages_judged"] == report.counts["outages"] == 6, "events of the clock must not be judged"
+
+
+@pytest.mark.parametrize("settings", [(1, 4)], indirect=True)
+@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+def test_a_worker_that_starts_while_its_partition_is_quiet_closes_it_by_the_clock(
+    settings: Settings, tmp_path: Path, delivery: str
+) -> None:
+    settings = settings.model_copy(update={"delivery": delivery})
+    ensure_topics(settings)
+    worker = WorkerProcess(settings, tmp_path / "worker.log").start()
+    sent = send(settings, range(10), step_s=1)
+    wait_until_committed(settings, total=sent)
+    worker.kill()
+    with worker:
+        deadline_s = time.monotonic() + 60
+        while [each["kind"] for each in outage_events(settings)].count("dark") < 2:
+            assert worker.running, worker.log.read_text()
+            assert time.monotonic() < deadline_s, worker.log.read_text()
+            time.sleep(0.2)
+        sent += send(settings, range(100, 110), step_s=1)
+        wait_until_committed(settings, total=sent)
+        assert worker.stop() == 0
+    report = audit(settings)
+    assert report.clean, report.problems
+    assert report.counts["outages_judged"] == 6, "also where markers of transactions take offsets"
+    assert report.warnings == []

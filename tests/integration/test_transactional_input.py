@@ -33,7 +33,14 @@ def lag(settings: Settings) -> float | None:
     return next((float(line.split()[1]) for line in lines if line.startswith("glaim_consumer_lag_records{")), None)
 
 
-def test_a_drained_transactional_input_has_no_lag(
+def await_lag(settings: Settings, wanted: float) -> None:
+    give_up_s = time.monotonic() + TIMEOUT_S
+    while (found := lag(settings)) != wanted:
+        assert time.monotonic() < give_up_s, f"expected a lag of {wanted}, found {found}"
+        time.sleep(0.2)
+
+
+def test_the_lag_of_a_transactional_input_is_what_waits(
     kafka: LocalKafka | ExternalKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
     settings = small_settings(kafka.bootstrap_servers, topic_prefix, tmp_path, CATALOGUE, metrics_port=choose_port())
@@ -52,10 +59,15 @@ def test_a_drained_transactional_input_has_no_lag(
     producer.close()
 
     with WorkerProcess(settings, tmp_path / "worker.log") as worker:
-        give_up_s = time.monotonic() + TIMEOUT_S
-        while (found := lag(settings)) != 0:
-            assert time.monotonic() < give_up_s, f"expected no lag, found {found}"
-            time.sleep(0.2)
+        await_lag(settings, 0)
+        hung = KafkaProducer(bootstrap_servers=settings.kafka, transactional_id=topic_prefix + "hung")
+        hung.init_transactions()
+        hung.begin_transaction()
+        hung.send(settings.input_topic, b"{}", b"g1").get(10)
+        await_lag(settings, 1)  # what is behind an open transaction waits
+        hung.abort_transaction()
+        hung.close()
+        await_lag(settings, 0)
         assert worker.stop() == 0
     report = audit(settings)
     assert report.clean, report.problems

@@ -218,7 +218,7 @@ async def test_outputs_and_commit_become_visible_together_and_name_where_their_o
     assert broker.commit == OffsetAndMetadata(5, Commit(5, 2).metadata)
     assert (counted("committed"), counted("aborted")) == (before[0] + 1, before[1])
     options = broker.producers[0].options
-    assert (options["transactional_id"], options["transaction_timeout_ms"]) == ("w-in-1", 45_000)
+    assert (options["transactional_id"], options["transaction_timeout_ms"]) == ("w-in-1-1", 45_000)
     assert options["linger_ms"] == 0, "a transaction waits for every acknowledgement"
     assert await publisher().begin() == 5
 
@@ -242,7 +242,7 @@ async def test_beginning_waits_until_the_broker_confirms_starts_a_producer_and_t
     broker.fail("read", KafkaConnectionError("away"))
     assert await publisher(None, None, True, True).begin() == 7
     assert (len(broker.producers), broker.pauses) == (1, 5)
-    assert caplog.text.count("w-in-1: cannot begin transactions, retrying in 0.0 s") == 2
+    assert caplog.text.count("w-in-1-1: cannot begin transactions, retrying in 0.0 s") == 2
     assert "cannot read the commit, retrying in 0.0 s" in caplog.text
 
 
@@ -258,7 +258,7 @@ async def test_a_transaction_that_fails_is_aborted_and_published_once_by_a_new_p
     assert broker.commit == OffsetAndMetadata(2, Commit(2, 0).metadata)
     assert (len(broker.producers), broker.producers[0].stopped, broker.pauses) == (2, True, 1)
     assert counted("aborted") == before + 1
-    assert "w-in-1: a transaction of 2 messages failed, retrying in 0.0 s" in caplog.text
+    assert "w-in-1-1: a transaction of 2 messages failed, retrying in 0.0 s" in caplog.text
 
 
 async def test_a_commit_whose_answer_was_lost_is_not_published_again(broker: Broker) -> None:

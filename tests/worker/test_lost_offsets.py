@@ -30,20 +30,24 @@ SETTINGS = Settings()
         (5, [(0, 4)], [Gap(0, 5, 0)]),
         (5, [(5, 9), (10, 12)], [Gap(0, 9, 10)]),
         (5, [(5, 9), (5, 9), (9, 10)], []),  # delivered again after a seek
+        (5, [(5, 7, 40, 43, 44, 46)], [Gap(0, 7, 40), Gap(0, 43, 44)]),  # one poll joins what lies around the holes
     ],
 )
-def test_gaps(committed: int | None, batches: list[tuple[int, int]], gaps: list[Gap]) -> None:
+def test_gaps(committed: int | None, batches: list[tuple[int, ...]], gaps: list[Gap]) -> None:
     it = Gaps()
-    for first, until in batches:
-        it.deliver(0, first, until, committed)
+    for batch in batches:
+        offsets = [
+            offset for first, until in zip(batch[::2], batch[1::2], strict=True) for offset in range(first, until)
+        ]
+        it.deliver(0, offsets, committed)
     assert [it.found.get_nowait() for _ in range(it.found.qsize())] == gaps
 
 
 def test_an_assigned_partition_begins_at_its_commit_again() -> None:
     it = Gaps()
-    it.deliver(0, 0, 9, None)
+    it.deliver(0, range(9), None)
     it.forget(0)
-    it.deliver(0, 20, 21, 9)
+    it.deliver(0, [20], 9)
     assert it.found.get_nowait() == Gap(0, 9, 20)
 
 
@@ -129,6 +133,18 @@ async def test_a_removed_range_is_an_event_a_count_and_a_line(
     assert broker.sent == [Loss("sensor-readings", 3, 10, 50, "removed")]
     assert counted() == before + 40
     assert "sensor-readings-3: the offsets 10 to 49 were removed before they were read" in caplog.text
+
+
+async def test_a_range_that_was_removed_inside_a_poll_is_lost_and_the_marker_behind_it_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker, before = Broker({3: (70, 121)}), counted()
+    async with watching(broker, monkeypatch) as gaps:
+        gaps.deliver(3, [*range(22), *range(70, 100), *range(101, 121)], None)
+        await until_sent(broker, 1)
+        await asyncio.sleep(0.02)
+    assert broker.sent == [Loss("sensor-readings", 3, 22, 70, "removed")]
+    assert counted() == before + 48
 
 
 async def test_holes_of_transactions_are_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -454,7 +454,7 @@ async def test_a_recent_confirmation_of_any_partition_is_one_of_those_that_are_s
         asked.append(tp)
         return answers[len(asked) - 1]
 
-    monkeypatch.setattr(transport, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(transport, "steady_s", lambda: now_s[0])
     consumer = bare_consumer()
     consumer._confirmed_s = now_s[0] - 60
     consumer._thread = SimpleNamespace(confirm=confirm, thread_loop=SimpleNamespace(is_closed=lambda: False))  # type: ignore[assignment]

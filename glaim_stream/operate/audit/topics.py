@@ -10,6 +10,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
 from glaim_stream.core.errors import SettingsError, unknown_name
@@ -169,7 +170,8 @@ class TopicReader:
         """Read a partition of the outage topic; return whether it is complete, and the losses of input that it reports.
 
         Its end is looked up after the commits, so that the events of everything committed are there. It is incomplete
-        if retention or compaction has removed some: an absent event then means nothing.
+        if retention or compaction has removed some: an absent event then means nothing. The markers of transactions
+        have offsets too, so that fewer records than offsets prove nothing in a topic that is not compacted.
         """
         tp = TopicPartition(self._settings.outage_topic, number)
         losses: set[Loss] = set()
@@ -180,7 +182,17 @@ class TopicReader:
             into(read_outages([record.value for record in records], self._columns))
             losses.update(read_losses(record.value for record in records))
             count += len(records)
-        return count == end, [loss for loss in sorted(losses) if loss.topic == self._settings.input_topic]
+        complete = count == end or (begin == 0 and not await self._compacted(tp.topic))
+        return complete, [loss for loss in sorted(losses) if loss.topic == self._settings.input_topic]
+
+    async def _compacted(self, topic: str) -> bool:
+        """Whether Kafka may remove single records of a topic; True also where this user may not see that."""
+        try:
+            found = await self._admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+            entries = [entry for each in found for *_, entries in each.resources for entry in entries]
+        except KafkaError:
+            return True
+        return [entry[1] for entry in entries if entry[0] == "cleanup.policy"] != ["delete"]
 
     async def _portions(self, tp: TopicPartition, begin: int, end: int) -> AsyncIterator[list[Any]]:
         """Yield records of `[begin, end)`, some hundred kilobytes at a time: one may hold thousands of readings."""

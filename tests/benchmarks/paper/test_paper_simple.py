@@ -95,7 +95,7 @@ def test_chained_regressions_use_the_other_sensors(waves: methods.TrainingRows) 
     rng = np.random.default_rng(1)
     values, _ = windows_of(waves, 40)
     observed = rng.random(values.shape) < 0.7
-    known = methods.Batch(np.where(observed, values, 0.0).astype(np.float32), observed, values, ~observed)
+    known = methods.WindowBatch(np.where(observed, values, 0.0).astype(np.float32), observed, values, ~observed)
     hidden = np.zeros((3, 24), np.bool_)
     hidden[0] = True
     assert errors_of(methods.chained(known), waves, hidden) < 0.05
