@@ -9,10 +9,11 @@ from pathlib import Path
 from glaim_stream.form import ClosedForm
 from training.checkpoint import Checkpoint
 from training.data import GroupSeries, WindowSet, split
+from training.errors import NetworkTooSlow
 from training.evaluate import BASELINES, evaluate, model_fill, restore
 
 _TRAINED = 0.7  # share of the time that is over when training ends
-_LEAST = 0.1  # share of the time that is left to training, however long the closed form took
+_LEAST = 0.1  # least share of the time that a training needs; with less there is none
 _PROBED = 16  # windows that tell how long a score takes
 # Work after the training, in windows of a case of the scores: 5 cases on the test part, 5 on validation, residuals of
 # up to 13 ages in 2 places on a tenth of them, and the page.
@@ -32,9 +33,20 @@ class TimeBudget:
         """Seconds since the start."""
         return time.monotonic() - self.began_s
 
-    def training_minutes(self) -> float:
-        """Return the minutes from now after which training ends."""
-        return max(_TRAINED * self.minutes - self.spent_s() / 60, _LEAST * self.minutes)
+    def training_ends_s(self) -> float | None:
+        """Return the moment of `time.monotonic` at which training ends; None without a budget.
+
+        Raises:
+            NetworkTooSlow: what came before has left too little time.
+        """
+        if not self.minutes:
+            return None
+        if _TRAINED * 60 * self.minutes - self.spent_s() < _LEAST * 60 * self.minutes:
+            raise NetworkTooSlow(
+                f"no network: {self.spent_s():.0f} s of {60 * self.minutes:.0f} s were over before its training; more "
+                "--minutes allow one"
+            )
+        return self.began_s + _TRAINED * 60 * self.minutes
 
     def windows(self, best: Checkpoint, form: ClosedForm | None, series: GroupSeries) -> int:
         """Return the number of windows of a case for which the time suffices, by scoring a few of them."""

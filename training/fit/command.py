@@ -15,8 +15,9 @@ and they enter no loss and no score.
 
 A file without a configuration needs no other setting: time column, layout and groups are found out and reported;
 network and number of steps follow from the size of the data, the speed of the machine and --minutes. Given settings are
-kept; --print-config > mine.toml saves the result. groups.yaml in the run's directory is the catalogue with which a
-worker serves the model.
+kept; --print-config > mine.toml saves the result. The closed form and the forms of folds count in --minutes: fewer
+folds are fitted where four do not fit in, and no network is trained where not even two do. groups.yaml in the run's
+directory is the catalogue with which a worker serves the model.
 
 The rows are split in time order into training, validation and test. The mask patterns of the run hide observed cells,
 and the loss covers those cells alone. After every epoch the model is validated on gaps that never change; the best
@@ -93,6 +94,7 @@ from training.fit.options import parser, read_config
 from training.report import write_page
 from training.runtime import Interrupted, known_device
 
+_SCORED_LATE = 600  # windows of a case, where the closed form has used up the time
 _PICTURED = 300  # windows of a case on the page, at most
 
 
@@ -119,8 +121,9 @@ def goes_on(directory: Path, config: RunConfig, given: argparse.Namespace) -> bo
 
 
 def train(
-    config: RunConfig, directory: Path, series: GroupSeries, given: argparse.Namespace, command: str
-) -> Checkpoint:
+    config: RunConfig, directory: Path, series: GroupSeries, given: argparse.Namespace, command: str,
+    until_s: float | None = None,
+) -> Checkpoint:  # fmt: skip
     """Train one run; return its best checkpoint, with the epochs and seconds of the whole training."""
     parts = split(series, config.data, config.model.window)
     resume = goes_on(directory, config, given)
@@ -130,7 +133,15 @@ def train(
     directory.mkdir(parents=True, exist_ok=True)
     try:
         best = loop.train_network(
-            config, series, parts, directory, resume=resume, say=say, command=command, on_epoch=listen
+            config,
+            series,
+            parts,
+            directory,
+            resume=resume,
+            say=say,
+            command=command,
+            on_epoch=listen,
+            until_s=until_s,
         )
     except GlaimError:
         if first and created and not any(directory.iterdir()):
@@ -179,9 +190,16 @@ def fit_gaussian(config: RunConfig, given: argparse.Namespace, command: str) -> 
     base = fit_and_export(config, series, given.model_repo or "", say, export=not given.no_export)
     if base is None:
         raise DataError("there is no closed form, and --model gaussian asks for no network")
+    finish_form(base, config, series, given, command)
+
+
+def finish_form(
+    base: Exported, config: RunConfig, series: GroupSeries, given: argparse.Namespace, command: str, most: int = MOST
+) -> None:
+    """Score the closed form on at most so many windows of each case, and print what puts it to work."""
     directory: Path = given.out or Path("build") / "runs" / config.name
     base.form.save(directory)
-    show(evaluate_form(base.form, base.seconds, config, series), directory, given, command)
+    show(evaluate_form(base.form, base.seconds, config, series, most=most), directory, given, command)
     if base.folder is not None:
         for line in write_catalogue(config, series, base.folder, directory):
             say(line)
@@ -203,12 +221,19 @@ def fit(config: RunConfig, given: argparse.Namespace, command: str, budget: Time
     base = None
     if os.environ.get("RANK", "0") == "0":
         base = fit_and_export(config, series, given.model_repo or "", say, export=not given.no_export)
-    if budget.minutes:
-        limit = dataclasses.replace(config.train, max_minutes=budget.training_minutes())
-        runs = {place: dataclasses.replace(run, train=limit) for place, run in runs.items()}
-        say(f"the closed form is ready after {budget.spent_s():.0f} s; training ends in {60 * limit.max_minutes:.0f} s")
-    with distributed.together(config.train.device) as world:
-        trained = {place: train(run, place, series, given, command) for place, run in runs.items()}
+    try:
+        until_s = budget.training_ends_s()
+        if until_s is not None:
+            left_s = until_s - time.monotonic()
+            say(f"the closed form is ready after {budget.spent_s():.0f} s; training ends in {left_s:.0f} s")
+        with distributed.together(config.train.device) as world:
+            trained = {place: train(run, place, series, given, command, until_s) for place, run in runs.items()}
+    except NetworkTooSlow as slow:
+        if base is None:
+            raise
+        say(str(slow))
+        finish_form(base, config, series, given, command, _SCORED_LATE)
+        return
     if not world.first:
         return
     if given.seeds:

@@ -7,6 +7,7 @@ drifts.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,21 +30,52 @@ from training.data import (
     draw,
     windows_on,
 )
+from training.errors import NetworkTooSlow
 from training.fit import folds
 from training.fit.folds import FoldForms, Say
 from training.network import OwnForm
 
 FOLDS = 4
+_LEAST_FOLDS = 2  # one fold would leave no rows to its form
 WITHOUT_FORM = 0.15  # share of training windows that lack the closed form
 
 
-def fit_forms(train: GroupSeries, window: int, folder: Path, say: Say) -> FoldForms:
+def fit_forms(
+    train: GroupSeries, window: int, folder: Path, say: Say, *, until_s: float | None = None, kept: bool = False
+) -> FoldForms:
     """Fit the plain form of the training rows and that of each fold, or read them from an earlier call's folder.
+
+    Args:
+        train: Training rows.
+        window: T, steps.
+        folder: Folder of the forms.
+        say: Receives a line for each form that was fitted.
+        until_s: Moment of `time.monotonic` at which training ends. Half of the time until then may go into the forms of
+            folds: there are fewer folds if four do not fit in it. None: four folds.
+        kept: Take the number of folds of an earlier call.
 
     Raises:
         DataError: there are too few rows.
+        NetworkTooSlow: not even two folds fit in the time.
     """
-    return folds.fit_folds(train, window, folder, say, FOLDS, only_numbers=True, only_plain=True)
+    number, chosen = folder / "folds", FOLDS
+    if kept and number.is_file():
+        chosen = int(number.read_text())
+    elif until_s is not None:
+        began_s = time.monotonic()
+        folds.fit_folds(train, window, folder, say, 0, only_numbers=True, only_plain=True)
+        each_s, left_s = time.monotonic() - began_s, until_s - time.monotonic()
+        chosen = min(FOLDS, int(left_s / 2 / max(each_s, 1e-3)))
+        if chosen < _LEAST_FOLDS:
+            raise NetworkTooSlow(
+                f"no network: a closed form takes {each_s:.0f} s, so those of {_LEAST_FOLDS} folds and a training do "
+                f"not fit in the {max(0, left_s):.0f} s that are left; more --minutes allow one"
+            )
+        if chosen < FOLDS:
+            say(f"a closed form takes {each_s:.0f} s: {chosen} folds instead of {FOLDS} fit in the time")
+    folder.mkdir(parents=True, exist_ok=True)
+    number.write_text(str(chosen))
+    return folds.fit_folds(train, window, folder, say, chosen, only_numbers=True, only_plain=True)
 
 
 def own_form(form: ClosedForm, scale: Scale) -> OwnForm:

@@ -72,7 +72,7 @@ def fit_folds(
         window: T, steps.
         folder: Folder of the forms.
         say: Receives a line for each form that was fitted.
-        folds: Number of folds.
+        folds: Number of folds; 0: the form of the whole part alone.
         validation: Rows on which a form of few rows chooses its constants (`training.closed_form.fit`).
         only_numbers: Fill every sensor by the Gaussian, whatever its values look like.
         only_plain: Try no variant but the plain one.
@@ -83,7 +83,7 @@ def fit_folds(
     folder = folder / (train.sha256[:8] + ("-numbers" if only_numbers else "") + ("-plain" if only_plain else ""))
     edges = edges_of(train.rows, window, folds)
     parts = {"whole": train}
-    parts |= {f"fold-{k}": without(train, int(edges[k]), int(edges[k + 1]), window) for k in range(folds)}
+    parts |= {f"fold-{k}-of-{folds}": without(train, int(edges[k]), int(edges[k + 1]), window) for k in range(folds)}
     forms = {}
     for name, part in parts.items():
         if not (folder / name / FORM_FILE).is_file():
@@ -92,4 +92,4 @@ def fit_folds(
             fitted.form.save(folder / name)
             say(f"closed form of {name}: {fitted.form.digest[:8]}")
         forms[name] = ClosedForm.load(folder / name)
-    return FoldForms(tuple(forms[f"fold-{k}"] for k in range(folds)), forms["whole"], edges)
+    return FoldForms(tuple(forms[f"fold-{k}-of-{folds}"] for k in range(folds)), forms["whole"], edges)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -127,6 +128,7 @@ def ended(state: Checkpoint, spec: TrainSpec) -> str:
 def train_network(
     config: RunConfig, series: GroupSeries, parts: Split, directory: Path, *, resume: bool = False, say: Say = print,
     command: str = "", on_epoch: Callable[[Row], None] = nothing, feed: Feed | None = None,
+    until_s: float | None = None,
 ) -> Checkpoint:  # fmt: skip
     """Fit a model; return the best checkpoint, which is also in `directory`/best.pt.
 
@@ -141,11 +143,13 @@ def train_network(
         command: The command for the log; empty: the command line of this process.
         on_epoch: Receives the numbers of each epoch once they are written; may raise to end the run.
         feed: Batches to take instead of windows of the series.
+        until_s: Moment of `time.monotonic` at which training ends, forms of folds included; None: the settings decide.
 
     Raises:
         ConfigError: `resume` without a checkpoint, or with one of another run or other data; `model.cascade` without a
             feed or a form of its own.
         DataError: no window has enough observed cells.
+        NetworkTooSlow: the forms of two folds do not fit in the time.
         TrainingError: the loss is no longer a number; the files are from before.
         Interrupted: a stop was requested by SIGTERM or Ctrl-C; last.pt holds the position after the current iteration.
     """
@@ -181,13 +185,15 @@ def train_network(
     if config.model.own_form:
         folder = directory / "forms"
         if world.first:
-            fold_windows.fit_forms(parts.train, window, folder, say)
+            fold_windows.fit_forms(parts.train, window, folder, say, until_s=until_s, kept=resume)
         world.any(False)  # the others read what the first one has written
-        forms = fold_windows.fit_forms(parts.train, window, folder, say)
+        forms = fold_windows.fit_forms(parts.train, window, folder, say, kept=True)
         learner.set_form(fold_windows.own_form(forms.whole, scale))
         feed = fold_windows.FoldWindows(
             forms, windows, values, scale, masks, spec, place, iterations=per_epoch, validation=validation
         )
+    if until_s is not None:
+        spec = dataclasses.replace(spec, max_minutes=max(until_s - time.monotonic(), 1.0) / 60)
     state = _fresh(config, series, scale, learner)
     if resume:
         state = _resumed(directory / "last.pt", config, series)

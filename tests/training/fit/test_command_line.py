@@ -1,6 +1,7 @@
 """The command line of a fit: what it refuses before it reads or trains, and what it prints for the next step."""
 
 import shlex
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from training.config import RunConfig
 from training.data import DataSpec, load
 from training.errors import DataError
 from training.fit import command, options
+from training.fit.budget import TimeBudget
 from training.fit.closed_form import replay_lines
 
 ROWS = 700
@@ -25,9 +27,9 @@ def pumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     values = np.cumsum(rng.normal(size=(ROWS, 2)), axis=0) * 0.1
     times = np.datetime64("2025-01-01T00:00") + np.arange(ROWS).astype("timedelta64[m]")
     lines = ["Clock,flow,speed"]
-    for time, (flow, speed) in zip(times, values, strict=True):
+    for stamp, (flow, speed) in zip(times, values, strict=True):
         shown = "Bad" if rng.random() < 0.05 else f"{flow:.3f}"
-        lines.append(f"{time},{shown},{'' if rng.random() < 0.05 else f'{speed:.3f}'}")
+        lines.append(f"{stamp},{shown},{'' if rng.random() < 0.05 else f'{speed:.3f}'}")
     lines += [f"{year}-01-01T00:00,1,2" for year in (1970, 2001, 2002)]
     path = tmp_path / "pumps.csv"
     path.write_text("\n".join(lines) + "\n")
@@ -138,3 +140,18 @@ def test_the_decimal_sign_can_be_stated_where_no_cell_shows_it(tmp_path: Path) -
         assert f"--decimal {sign}" in " ".join(replay_lines(config, tmp_path, tmp_path, "gaussian"))
     with pytest.raises(DataError, match="state the decimal sign"):
         options.read_config(options.parser(None).parse_args(["--data", str(path), "--model", "gaussian"]))
+
+
+def test_a_closed_form_that_takes_the_time_of_the_network_is_what_comes_out(
+    pumps: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    given = options.parser(None).parse_args(["--data", str(pumps), "--out", str(out), "--model-repo", str(tmp_path)])
+    config = options.read_config(given)
+    command.fit(config, given, "", TimeBudget(1.0, time.monotonic() - 40))
+    said = capsys.readouterr().out
+    assert "no network: 4" in said
+    assert "of 60 s were over before its training" in said
+    assert (out / "gaussian.npz").is_file()
+    assert (out / "groups.yaml").is_file()
+    assert not (out / "best.pt").exists()

@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from tests.training.fit.samples import WINDOW, series
+from training import closed_form
 from training.config import TrainSpec
 from training.data import MaskSpec, WindowSet, fit_scale
+from training.errors import NetworkTooSlow
 from training.fit import fold_windows
 from training.fit.fold_windows import FoldWindows
 
@@ -68,3 +70,25 @@ def test_forms_are_read_again(tmp_path: Path) -> None:
     assert count == fold_windows.FOLDS + 1
     assert len(said) == count
     assert again.whole.digest == first.whole.digest
+
+
+def test_folds_that_do_not_fit_in_the_time_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock on which each fit takes 10 s."""
+    clock = [0.0]
+    fit = closed_form.fit
+
+    def slow(*arguments: object, **options: object) -> object:
+        clock[0] += 10
+        return fit(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(closed_form, "fit", slow)
+    monkeypatch.setattr(fold_windows.time, "monotonic", lambda: clock[0])
+    said: list[str] = []
+    forms = fold_windows.fit_forms(series(), WINDOW, tmp_path / "some", said.append, until_s=75.0)
+    assert len(forms.folds) == 3
+    assert clock[0] == 40, "half of the 65 s after the first form go into folds"
+    assert "a closed form takes 10 s: 3 folds instead of 4 fit in the time" in said
+    again = fold_windows.fit_forms(series(), WINDOW, tmp_path / "some", said.append, kept=True)
+    assert [form.digest for form in again.folds] == [form.digest for form in forms.folds]
+    with pytest.raises(NetworkTooSlow, match="those of 2 folds and a training do not fit in the 30 s that are left"):
+        fold_windows.fit_forms(series(), WINDOW, tmp_path / "none", said.append, until_s=clock[0] + 40)
