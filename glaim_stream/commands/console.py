@@ -41,12 +41,15 @@ def progress_bar(what: str, unit: str) -> Iterator[Callable[[int, int], object]]
             task = bar.add_task(what, total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total)
         return
-    last_s = time.monotonic()
+    began_s = last_s = time.monotonic()
+    shown = 0
 
     def line(done: int, total: int) -> None:
-        nonlocal last_s
-        if time.monotonic() - last_s >= _LINE_EVERY_S:
-            last_s = time.monotonic()
-            print(f"{what}: {done} of {total} {unit}", file=sys.stderr, flush=True)
+        nonlocal last_s, shown
+        now_s = time.monotonic()
+        if now_s - last_s >= _LINE_EVERY_S and done > shown:
+            last_s, shown = now_s, done
+            left_s = (now_s - began_s) / done * (total - done)
+            print(f"{what}: {done} of {total} {unit}, about {left_s:.0f} s left", file=sys.stderr, flush=True)
 
     yield line

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 from glaim_stream.core.contract import FORM_FILE
@@ -25,6 +26,7 @@ from training.export import destination
 
 METRICS = ("mse", "mae")
 RIVALS = ("interpolation", "last_value")
+_WORTH = 0.03  # gain below which a network does not repay what serves it
 _WINDOWS = 600  # validation windows of a case
 Say = Callable[[str], None]
 
@@ -77,10 +79,27 @@ class FormComparison:
 
     network: the network's errors over the closed form's.
     form: the closed form's errors over those of the better baseline.
+    spread: two standard errors of the logarithm of `network`, from its differences between cases and metrics.
     """
 
     network: float
     form: float
+    spread: float = 0.0
+
+    def verdict(self) -> str:
+        """A sentence on the network's gain, which says what it costs where the gain is small or may be chance."""
+        low, high = (self.network * math.exp(sign * self.spread) for sign in (-1, 1))
+        said = (
+            f"on validation: the network's error is {self.network:.2f} times the closed form's "
+            f"({low:.2f} to {high:.2f} by its differences between cases)"
+        )
+        if self.network >= 1 or (self.network <= 1 - _WORTH and high < 1):
+            return said
+        why = f"is below {_WORTH:.0%}" if high < 1 else "may be chance"
+        return (
+            f"{said}. The gain {why}, and a network needs a Triton or torch beside the workers: it is hardly worth it. "
+            "The closed form needs neither (--imputer gaussian)"
+        )
 
 
 def compare(best: Checkpoint, form: ClosedForm, series: GroupSeries, most: int = _WINDOWS) -> FormComparison:
@@ -93,17 +112,20 @@ def compare(best: Checkpoint, form: ClosedForm, series: GroupSeries, most: int =
         seed=config.train.seed, form=form, times_ms=validation.times_ms,
     )  # fmt: skip
     methods = [case["methods"] for case in cases.values() if case["cells"]]
-    return FormComparison(_ratio(methods, "model", ("gaussian",)), _ratio(methods, "gaussian", RIVALS))
+    network, spread = _ratio(methods, "model", ("gaussian",))
+    return FormComparison(network, _ratio(methods, "gaussian", RIVALS)[0], spread)
 
 
-def _ratio(cases: Sequence[Mapping[str, Any]], method: str, rivals: Sequence[str]) -> float:
-    """Geometric mean of a method's errors over the least of its rivals', over cases and metrics."""
+def _ratio(cases: Sequence[Mapping[str, Any]], method: str, rivals: Sequence[str]) -> tuple[float, float]:
+    """Geometric mean of a method's errors over the least of its rivals', and two standard errors of its logarithm."""
     logs = [
         math.log((case[method][metric] + 1e-6) / (min(case[rival][metric] for rival in rivals) + 1e-6))
         for case in cases
         for metric in METRICS
     ]
-    return math.exp(sum(logs) / len(logs)) if logs and all(map(math.isfinite, logs)) else math.inf
+    if not logs or not all(map(math.isfinite, logs)):
+        return math.inf, 0.0
+    return math.exp(fmean(logs)), 2 * stdev(logs) / math.sqrt(len(logs))
 
 
 def write_catalogue(config: RunConfig, series: GroupSeries, folder: Path, directory: Path) -> list[str]:

@@ -247,7 +247,7 @@ def fit(config: RunConfig, given: argparse.Namespace, command: str, budget: Time
         return
     if base is not None and not given.force_export:
         found = compare(best, base.form, series, most)
-        say(f"on validation: the network's error is {found.network:.2f} times the closed form's")
+        say(found.verdict())
         if found.network >= 1:
             if found.form >= 1:
                 write_report_page(directory, path, None, report, command, pictured)

@@ -14,7 +14,7 @@ from training.data import DataSpec, load
 from training.errors import DataError
 from training.fit import command, options
 from training.fit.budget import TimeBudget
-from training.fit.closed_form import replay_lines
+from training.fit.closed_form import FormComparison, replay_lines
 
 ROWS = 700
 
@@ -155,3 +155,19 @@ def test_a_closed_form_that_takes_the_time_of_the_network_is_what_comes_out(
     assert (out / "gaussian.npz").is_file()
     assert (out / "groups.yaml").is_file()
     assert not (out / "best.pt").exists()
+
+
+@pytest.mark.parametrize(
+    ("network", "spread", "expected"),
+    [
+        (0.99, 0.001, "The gain is below 3%, and a network needs a Triton or torch"),
+        (0.92, 0.2, "The gain may be chance, and a network needs"),
+        (0.92, 0.01, None),
+        (1.02, 0.01, None),
+    ],
+)
+def test_the_verdict_says_what_a_small_gain_costs(network: float, spread: float, expected: str | None) -> None:
+    verdict = FormComparison(network, 0.5, spread).verdict()
+    assert verdict.startswith(f"on validation: the network's error is {network:.2f} times the closed form's (")
+    assert ("hardly worth it" in verdict) == (expected is not None)
+    assert (expected or "") in verdict
