@@ -374,14 +374,16 @@ def _below(lines: list[str], below: list[int], header: _Header, name: str) -> tu
     above = {line.strip() for line in lines[: header.last_line + 1]}  # a logger that starts anew writes all of them
     solid = _solid([raw_cells(lines[at], header.separator) for at in below[:_SOLID_ROWS]])
     heads: list[int] = []
+    previous = -1
     for at in below:
+        under, previous = previous in heads[-1:], at
         first = lines[at].lstrip()[:1]
         if first.isdigit() or first in "+-.":  # most lines: cheap
             continue
         cells = [content(cell) for cell in raw_cells(lines[at], header.separator)]
         if cells == head:
             heads.append(at)
-        elif lines[at].strip() not in above and _names_another(cells, solid):
+        elif lines[at].strip() not in above and _names_another(cells, solid, under=under):
             raise SettingsError(
                 f"{name}: expected one table, found a second line of names in line {at + 1}: {lines[at][:80]!r}; "
                 "put each table into a file of its own"
@@ -392,31 +394,32 @@ def _below(lines: list[str], below: list[int], header: _Header, name: str) -> tu
     return [at for at in below if lines[at].strip() not in repeated], heads
 
 
-def _solid(rows: Sequence[Sequence[str]]) -> dict[int, set[str]]:
-    """Places of columns in which every one of some rows has a time or a number, and the words of the other columns."""
+def _solid(rows: Sequence[Sequence[str]]) -> dict[int, tuple[bool, set[str]]]:
+    """Places of columns of times and of numbers: whether they hold times, and words that they hold several times."""
     width = max(map(len, rows), default=0)
-    found: dict[int, set[str]] = {}
+    found: dict[int, tuple[bool, set[str]]] = {}
     for place in range(width):
         cells = [content(row[place]) for row in rows if place < len(row)]
-        times = sum(bool(_TIME.search(cell)) for cell in cells)
-        if times > len(cells) / 2 or sum(bool(_NUMBER.fullmatch(cell)) for cell in cells) > len(cells) / 2:
+        timed = sum(bool(_TIME.search(cell)) for cell in cells) > len(cells) / 2
+        if timed or sum(bool(_NUMBER.fullmatch(cell)) for cell in cells) > len(cells) / 2:
             words = Counter(cell for cell in cells if not _NUMBER.fullmatch(cell) and not _TIME.search(cell))
-            found[place] = {cell for cell, count in words.items() if count > 1}
+            found[place] = timed, {cell for cell, count in words.items() if count > 1}
     return found
 
 
-def _names_another(cells: Sequence[str], solid: Mapping[int, set[str]]) -> bool:
-    """Whether a line has names, of a time among them, where the rows have times and numbers."""
+def _names_another(cells: Sequence[str], solid: Mapping[int, tuple[bool, set[str]]], *, under: bool) -> bool:
+    """Whether a line has different words alone where the rows have times and numbers, one of them for a time.
+
+    Under a repeated line of names one word is enough: these are other units.
+    """
     filled = [cell for cell in cells if cell.lower() not in _BLANK_WORDS]
-    words = [cell for place, cell in enumerate(cells) if place in solid and cell in filled and cell not in solid[place]]
-    plain = [cell for cell in filled if not _NUMBER.fullmatch(cell) and not _TIME.search(cell)]
-    return (
-        len(filled) > 1
-        and len(plain) == len(filled)
-        and len(words) > 1
-        and len(set(words)) > 1
-        and any(_TIME_WORD.search(cell) for cell in filled)
-    )
+    if any(_NUMBER.fullmatch(cell) or _TIME.search(cell) for cell in filled):
+        return False
+    words = {at: cell for at, cell in enumerate(cells) if at in solid and cell in filled and cell not in solid[at][1]}
+    if under:
+        return bool(words)
+    timed = any(solid[at][0] for at in words) or any(_TIME_WORD.search(cell) for cell in filled)
+    return timed and len(set(words.values())) > 1
 
 
 def _even(

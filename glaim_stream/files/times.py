@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from glaim_stream.core.errors import SettingsError, listed
 from glaim_stream.core.times import NO_TIME, text_of_ms
@@ -37,6 +38,7 @@ _DAY_OF_YEAR = ("doy", "jday", "day_of_year", "dayofyear", "yday", "julian", "ju
 _PLACE = re.compile(r"\s*[(\[].*")  # what stands in brackets behind a name: Hour (PST)
 _HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
 _EVEN, _UNEVEN = 0.9, 0.6
+_EXAMPLES = 2000  # cells among which one that is no time is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +255,10 @@ def _stated(table: Mapping[str, Any], numbers: Mapping[str, Any], wanted: str, n
     if len(columns) == 1:
         read = stamps(table[wanted], numbers.get(wanted))
         if not read:
-            example = next((str(cell) for cell in table[wanted].to_pylist() if cell not in (None, "")), "no cell")
+            cells = pc.unique(table[wanted].slice(0, _EXAMPLES)).to_pylist()
+            filled = [str(cell) for cell in cells if cell not in (None, "")] or ["no cell"]
+            unread = [cell for cell in filled if not stamps(pa.array([cell]))]
+            example = (unread or filled)[0]
             raise SettingsError(
                 f"{name}, column {wanted!r}: expected times such as 2017-02-01T05:00:00Z, found {example[:60]}"
             )

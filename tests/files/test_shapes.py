@@ -37,7 +37,7 @@ def test_a_repeated_line_of_names_is_no_row_and_stays_in_the_filled_file(tmp_pat
     assert [at for at, (old, new) in enumerate(zip(before, after, strict=True)) if old != new] == [36]
 
 
-@pytest.mark.parametrize("names", ["time,energy,b", "Date;Power", "time,b,a"])
+@pytest.mark.parametrize("names", ["time,energy,b", "Date;Power", "time,b,a", "when,power,flow", "day,total"])
 @pytest.mark.parametrize("blank", [[], [""]])
 def test_a_second_table_is_refused_by_its_line(names: str, blank: list[str]) -> None:
     second = names.replace(";", ",") + "," * (2 - names.replace(";", ",").count(","))
@@ -145,3 +145,15 @@ def test_a_clock_that_jumps_ahead_and_back_is_said_and_no_zone_is_advised(timezo
     assert len(said) == 1
     assert "60 rows in between" in said[0]
     assert not any("--timezone" in note for note in notes)
+
+
+def test_other_units_below_repeated_names_are_refused_by_their_line() -> None:
+    data = shaped(["time,a,b", ",degC,V"], minutes(0, 40), ["time,a,b", ",degF,V"], minutes(40, 40))
+    with pytest.raises(SettingsError, match="found a second line of names in line 44: ',degF,V'"):
+        read(data)
+
+
+def test_the_cell_that_is_no_time_is_named() -> None:
+    data = shaped(["time,a,b"], minutes(0, 60), ["Min,1,2", "Max,3,4"])
+    with pytest.raises(SettingsError, match="found Min"):
+        read(data)
