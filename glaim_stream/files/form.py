@@ -48,7 +48,7 @@ class Sentinel:
     below: float  # nearest values on both sides; NaN without one
     above: float
     taken: bool  # True: read as missing; otherwise the cells stay observed and fill no other
-    amid: bool = False  # a reading among others, though the user stated the number for all columns
+    amid: bool = False  # a reading all the same: among others, or as frequent as all others together
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,7 +193,7 @@ def _are_readings(numbers: int, rows: int, others: Mapping[str, int], kept: Mapp
     if whole and names > _RARE * rows:
         return False  # 3A may be the name of a room, and 3 that of another
     if numbers < _FEW:
-        return not others and len(kept) <= numbers and odd <= rows / 10
+        return not others and len(kept) <= numbers and odd <= rows / (10 if whole else 2)
     return odd <= rows or (numbers >= _MANY and 2 * len(kept) <= numbers)
 
 

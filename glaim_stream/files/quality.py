@@ -37,6 +37,7 @@ _BAD = re.compile(
 )
 _OF_DATA = re.compile(r"good.*|valid|(bad|uncertain).*|invalid|suspect|questionable|doubtful|missing", re.IGNORECASE)
 _OPC_GOOD, _OPC_MOST = 192, 255
+_UA_UNCERTAIN = 2.0**30
 _MOST_MARKS = 40  # different marks of a column
 _ODD = 0.8  # share of the readings of a bad code that are missing, constant or out of range
 _FEW = 2  # readings of a code that show its meaning
@@ -153,6 +154,9 @@ def _by_words(column: str, marks: Sequence[str]) -> set[str]:
     opc = all(0 <= each <= _OPC_MOST and each % 4 == 0 for each in numbers.values())
     if opc and any(each >= _OPC_GOOD for each in numbers.values()):
         return {mark for mark, each in numbers.items() if each < _OPC_GOOD}
+    if max(numbers.values(), default=0.0) >= _UA_UNCERTAIN and min(numbers.values()) == 0.0:
+        # Status codes of OPC UA: the two highest of 32 bits are 0 if a value is good, else 1 or more.
+        return {mark for mark, each in numbers.items() if each >= _UA_UNCERTAIN}
     if _VALID.search(column) and set(numbers.values()) == {0.0, 1.0}:
         return {mark for mark, each in numbers.items() if each == 0.0}
     return set()

@@ -117,7 +117,7 @@ def read(
     if layout.sensor:
         sensor_names, sensor_of_row = names_in(table.numbers.get(layout.sensor, table.columns[layout.sensor]))
     told.require(name, {*table.columns, *sensor_names})
-    kept = {each: _kept(table, each) for each in measured}
+    kept = {each: _kept(table, each) & (times_ms != NO_TIME) for each in measured}
     if sensor_of_row is not None:
         told.take_out(kept[layout.value], table.columns[layout.value], sensor_names, sensor_of_row)
         sensor_names, sensor_of_row, silent = _with_readings(

@@ -84,7 +84,8 @@ def sentinels(
     for column, each in open_ends:
         # A number that is sure in one column is sure in any other where it also lies alone and outside.
         sure = each.value in known and each.value != 0 and abs(each.value) > 1
-        found.append(Sentinel(column, each.value, each.count, each.below, each.above, sure))
+        common = not sure and 2 * each.count > np.isfinite(columns[column]).sum()  # a humidity that rests at 99
+        found.append(replace(each, column=column, taken=sure, amid=common))
     found += amid
     order = {column: place for place, column in enumerate(columns)}
     return tuple(sorted(found, key=lambda each: (order[each.column], each.value)))

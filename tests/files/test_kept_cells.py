@@ -86,6 +86,11 @@ def test_numbers_below_a_limit_in_most_cells_leave_a_sensor_and_names_do_not() -
     assert "flow" in file.form.unused
 
 
+def test_a_set_point_with_a_word_is_one_of_few_numbers() -> None:
+    lines = table({row: "Off" for row in range(100) if row % 5 == 0}, number=lambda row: f"{20.5 + row // 50}")
+    assert open_file("a.csv", "\n".join(lines).encode()).form.sensors == ("flow", "temp")
+
+
 def test_whole_numbers_beside_names_like_them_stay_names() -> None:
     rooms = [f"{room}" if room != 3 else "3A" for room in range(1, 13)]
     lines = [

@@ -100,7 +100,8 @@ def marked(name: str, good: str, bad: str, *, value: Callable[[int], str] | None
             ("a_quality", "192", "0"),
         ),
         *(("a Quality", "192", "24"), ("quality", "216", "64"), ("StatusCode", "Good", "BadCommunicationError")),
-        *(("validity", "1", "0"), ("is_valid", "True", "False"), ("qc", "0", "1"), ("qc", "1", "4"), ("flag", "", "S")),
+        *(("a_status", "0", "2147614720"), ("Quality", "0", "1073741824"), ("validity", "1", "0")),
+        *(("is_valid", "True", "False"), ("qc", "0", "1"), ("qc", "1", "4"), ("flag", "", "S")),
         *(("aQuality", "V", "X"), ("qc_a", "2", "1"), ("quality", "Good", "Uncertain"), ("status", "Valid", "Suspect")),
     ],
 )
@@ -161,6 +162,11 @@ def test_a_number_of_the_station_and_a_port_are_no_sensors() -> None:
         form = open_file("a.csv", rows(lambda row: port).replace(head, f"time,a,{name}".encode())).form
         assert form.unused == {name: "one number throughout, which names something"}
     assert open_file("a.csv", rows(lambda row: "12")).form.sensors == ("a", "b")
+
+
+def test_a_number_in_most_cells_is_no_error_code() -> None:
+    cells, _, _ = filled(rows(lambda row: f"{99 if row % 60 < 40 else 60 + row % 9}"))
+    assert not cells.columns[1].doubted.any()
 
 
 def test_holes_between_doubtful_readings_are_left() -> None:
