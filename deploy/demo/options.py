@@ -36,6 +36,7 @@ class Options:
     model_repository: Path
     data: Path | None
     open: bool
+    keep: bool
 
 
 def parse(arguments: list[str] | None = None) -> Options:
@@ -79,6 +80,9 @@ def parse(arguments: list[str] | None = None) -> Options:
         action=argparse.BooleanOptionalAction,
         default=has_screen(os.environ) and sys.stdout.isatty(),
         help="open the worker's page in a browser while it streams (default: where a terminal and a screen are there)",
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="leave Kafka, Triton, the worker and its page running until Ctrl-C"
     )
     given = parser.parse_args(arguments)
     for name, low, high in (("hours", 1, 24 * 365), ("groups", 1, 1000), ("speed", 0, 1e9)):

@@ -87,18 +87,34 @@ def run(options: Options, screen: Screen, command: str) -> Summary:
         audited = audit(settings)
         screen.phase("running closed form and baselines on the same records")
         others = measure.others(scenario.grid, scenario.catalogue, records, options.model_repository)
+        screen.phase("scoring and drawing")
+        rows = pa.concat_tables(seen.tables).unify_dictionaries().combine_chunks()
+        measured = measure.measure(scenario.grid, scenario.model, contract, [rows], truth, others)
+        arrow_file, arrow_rows = _write_arrow(rows, out / "imputed.arrow")
+        summary = _summary(scenario, stage, sent, answered_s, seen, audited, measured)
+        summary.arrow_file, summary.arrow_rows, summary.command = str(arrow_file), arrow_rows, command
+        screen.end_phase()
+        summary.seconds = dict(screen.seconds)
+        write(summary, out / "summary.json")
+        write_report(summary, measured, scenario, out / "report.html")
+        if options.keep:
+            _keep(stage, screen)
         screen.phase("stopping")
-    screen.phase("scoring and drawing")
-    rows = pa.concat_tables(seen.tables).unify_dictionaries().combine_chunks()
-    measured = measure.measure(scenario.grid, scenario.model, contract, [rows], truth, others)
-    arrow_file, arrow_rows = _write_arrow(rows, out / "imputed.arrow")
-    summary = _summary(scenario, stage, sent, answered_s, seen, audited, measured)
-    summary.arrow_file, summary.arrow_rows, summary.command = str(arrow_file), arrow_rows, command
     screen.end_phase()
-    summary.seconds = dict(screen.seconds)
-    write(summary, out / "summary.json")
-    write_report(summary, measured, scenario, out / "report.html")
     return summary
+
+
+def _keep(stage: Stage, screen: Screen) -> None:
+    """Wait for Ctrl-C while Kafka, Triton and the worker run on.
+
+    Raises:
+        ServerFailed: The worker ended by itself.
+    """
+    screen.info(f"the page stays at {stage.page}, and Kafka at {stage.settings.kafka}: Ctrl-C ends the demo")
+    with contextlib.suppress(KeyboardInterrupt):
+        while stage.worker.running:
+            time.sleep(1.0)
+        raise ServerFailed(f"the worker ended by itself; its log is {stage.worker.log}")
 
 
 def _scenario(options: Options, screen: Screen) -> Scenario:

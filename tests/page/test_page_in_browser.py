@@ -234,6 +234,27 @@ async def test_a_hidden_tab_holds_no_stream_and_a_cut_one_comes_back(tab: Tab) -
         await tab.until("document.querySelector('#health').textContent === 'no connection to the worker'")
 
 
+async def test_groups_that_need_somebody_come_first_and_keep_their_places(tab: Tab) -> None:
+    async with paged_worker(catalogue(sensors=1)) as it:
+        await tab.open(it.address)
+        shown = await tab.run("""(async () => {
+            const { Groups } = await import('/groups.js');
+            document.querySelector('#tiles').replaceChildren();
+            const groups = new Groups(() => {}), four = bytes => btoa(String.fromCharCode(...bytes));
+            groups.setNames({ names: ['p10', 'p9', 'p2', 'p1', 'p3'], version: 1 });
+            const orders = [], states = (...state) => {
+                const missing = four([0, 0, 0, 0, 0]), behind_s = four(Array(20).fill(0));
+                groups.setStates({ version: 1, state: four(state), missing, behind_s, faulty: four([0, 1, 0, 0, 1]) });
+                orders.push(groups.shown.map(place => groups.names[place]).join(' '));
+            };
+            states(0, 0, 1, 2, 2);
+            groups.active = 4;
+            states(1, 0, 1, 2, 2);
+            return [...orders, groups.names[groups.shown[groups.active]]];
+        })()""")
+        assert shown == ["p1 p3 p9 p2 p10", "p1 p3 p9 p2 p10", "p10"], "dark, faulty, with holes, whole; by number"
+
+
 async def test_ten_thousand_groups_are_a_few_elements_and_short_frames(tab: Tab) -> None:
     async with paged_worker(catalogue(sensors=1)) as it:
         names = [f"g{number:05}" for number in range(10_000)]

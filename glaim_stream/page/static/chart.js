@@ -241,15 +241,15 @@ function how(row) {
 
 function told(cell) {
   if (!cell) return "no row yet";
-  const parts = [];
+  const parts = []; // what counts comes first: a narrow screen cuts the line
+  if (cell[LATE]) parts.push(`late correction ${number(cell[LATE].value)}`);
   if (cell[OBSERVED]) parts.push(`observed ${number(cell[OBSERVED].value)}`);
-  for (const [kind, word] of [[PROVISIONAL, "provisional"], [FINAL, "final"]]) {
+  for (const [kind, word] of [[FINAL, "final"], [PROVISIONAL, "provisional"]]) {
     const row = cell[kind];
     if (!row) continue;
     const range = row.lower === null ? "" : ` [${number(row.lower)}, ${number(row.upper)}]`;
     parts.push(row.value === null ? `${word} no value` : `${word} ${number(row.value)}${range} by ${how(row)}`);
   }
-  if (cell[LATE]) parts.push(`late correction ${number(cell[LATE].value)}`);
   return parts.join(" · ");
 }
 

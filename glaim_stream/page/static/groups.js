@@ -2,6 +2,7 @@
 
 const STATES = ["whole", "holes", "dark", "new"];
 const FAULTY = STATES.length; // a filter beside the states: groups with faulty sensors
+const URGENCY = [3, 2, 0, 4]; // of whole, with holes, dark, new; groups with faulty sensors come after the dark ones
 const WORDS = { whole: "whole", holes: "with holes", dark: "dark", new: "new", faulty: "with faulty sensors" };
 const TILE = { width: 132, height: 40, gap: 6 };
 const MAP_FROM = 40; // groups
@@ -11,7 +12,9 @@ export class Groups {
   constructor(onChoose) {
     this.onChoose = onChoose;
     this.names = []; // of this worker's groups
-    this.order = []; // places in `names`, sorted by name
+    this.order = []; // places in `names`, sorted by urgency, then by name
+    this.rank = []; // place of each name in the alphabet
+    this.urgency = []; // of each group, as it was sorted last
     this.shown = []; // of these, the ones that pass search and state
     this.state = this.missing = this.behind = this.faulty = null;
     this.version = -1;
@@ -52,7 +55,20 @@ export class Groups {
     this.state = null;
     const compare = new Intl.Collator("en", { numeric: true }).compare;
     this.order = [...this.names.keys()].sort((one, other) => compare(this.names[one], this.names[other]));
+    this.order.forEach((place, at) => (this.rank[place] = at));
+    this.urgency = [];
     this.filter();
+  }
+
+  /** Puts the groups that need somebody first; where none has changed, the tiles stay where they are. */
+  sort() {
+    const urgency = Array.from(this.state, (code, place) => (code !== 2 && this.faulty[place] ? 1 : URGENCY[code]));
+    if (urgency.every((each, place) => each === this.urgency[place])) return;
+    const active = this.shown[this.active];
+    this.urgency = urgency;
+    this.order.sort((one, other) => urgency[one] - urgency[other] || this.rank[one] - this.rank[other]);
+    this.filter();
+    this.active = Math.max(0, this.shown.indexOf(active));
   }
 
   setStates(event) {
@@ -69,6 +85,7 @@ export class Groups {
       this.chips[code].button.hidden = counts[code] === 0 && this.only !== code;
     });
     document.getElementById("count").textContent = this.names.length.toLocaleString("en");
+    this.sort();
     if (this.only === null) this.later();
     else this.filter();
   }
