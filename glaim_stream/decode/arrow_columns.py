@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from glaim_stream.core.budget import OverBudget
 
 _VIEW_BYTES = 16  # bytes of one entry of a view array; its first four bytes are the length of the text
+_NUMERAL = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(?i:nan|inf|infinity)$"
 _MOST_VIEWED_BYTES = 64_000_000  # bytes of texts that views refer to, counted once per row
 
 
@@ -36,8 +37,7 @@ def names(column: pa.ChunkedArray) -> NameColumn:
         column = pc.cast(column, pa.string()).dictionary_encode()
     chunk = column.unify_dictionaries().combine_chunks()
     _require_viewed(pa.chunked_array([chunk.dictionary]))
-    place = chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return NameColumn(pc.cast(chunk.dictionary, pa.string()).to_pylist(), place)
+    return NameColumn(pc.cast(chunk.dictionary, pa.string()).to_pylist(), _places(chunk))
 
 
 def times_ms(column: pa.ChunkedArray) -> NDArray[np.float64]:
@@ -53,8 +53,28 @@ def is_timestamp(column: pa.ChunkedArray) -> bool:
 
 
 def numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
-    """A column of numbers as floats, NaN for null; an integer that no float equals becomes the nearest one."""
+    """A column of numbers as floats, NaN for null; an integer that no float equals becomes the nearest one.
+
+    Texts that are numbers are read; NaN stands for other texts and for all entries of a type without numbers.
+    """
     return _per_entry(column, _numbers)
+
+
+def faulty(column: pa.ChunkedArray, number: NDArray[np.float64]) -> NDArray[np.bool_] | Literal[False]:
+    """Find the entries that are neither numbers nor null, given `numbers` of the column; False if there are none."""
+    entry = _entry_type(column)
+    if pa.types.is_integer(entry) or _is_real(entry):
+        return False
+    null = _per_entry(column, lambda each: each.is_null().to_numpy().astype(np.float64))
+    found = np.isnan(number) & (null == 0)
+    if _is_text(entry) and found.any():  # "NaN" is the text of a number
+        found &= _per_entry(column, _is_other_text) == 1
+    return found if found.any() else False
+
+
+def entry_at(column: pa.ChunkedArray, row: int) -> object:
+    """An entry as a Python object."""
+    return column[row].as_py()
 
 
 def inexact(column: pa.ChunkedArray) -> NDArray[np.bool_] | bool:
@@ -77,12 +97,46 @@ def _per_entry(column: pa.ChunkedArray, convert: Any) -> NDArray[np.float64]:
         return converted
     chunk = column.unify_dictionaries().combine_chunks()
     entries = np.append(convert(pa.chunked_array([chunk.dictionary])), np.nan)  # index -1, null, selects the NaN
-    rows: NDArray[np.float64] = entries[chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    rows: NDArray[np.float64] = entries[_places(chunk)]
     return rows
 
 
+def _places(chunk: pa.DictionaryArray) -> NDArray[np.int64]:
+    """Index of each row's entry, -1 for null; indices may be unsigned, as polars writes them."""
+    places: NDArray[np.int64] = pc.cast(chunk.indices, pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return places
+
+
 def _numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    if _is_text(column.type):
+        column = _plain_text(column)
+        column = pc.if_else(_is_numeral(column), column, pa.scalar(None, column.type))
+    elif not (pa.types.is_integer(column.type) or _is_real(column.type)):
+        return np.full(len(column), np.nan)
     return _floats(pc.cast(column, pa.float64(), safe=not pa.types.is_integer(column.type)))
+
+
+def _is_real(entry: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(entry) or pa.types.is_decimal(entry))
+
+
+def _is_text(entry: pa.DataType) -> bool:
+    return any(is_text(entry) for is_text in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
+
+
+def _is_numeral(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.match_substring_regex(column, _NUMERAL)
+
+
+def _is_other_text(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """1 where a text is no number, else 0."""
+    numeral: NDArray[np.bool_] = pc.fill_null(_is_numeral(_plain_text(column)), False).to_numpy()
+    return np.where(numeral, 0.0, 1.0)
+
+
+def _plain_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    _require_viewed(column)
+    return pc.cast(column, pa.large_string())
 
 
 def _inexact(column: pa.ChunkedArray) -> NDArray[np.float64]:

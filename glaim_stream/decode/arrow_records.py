@@ -12,12 +12,21 @@ from numpy.typing import NDArray
 from glaim_stream.core.budget import DEFAULT, Budget, OverBudget
 from glaim_stream.core.readings import InputRecord
 from glaim_stream.core.rejects import DeadLetterCause, Reject
-from glaim_stream.decode.arrow_columns import NameColumn, inexact, is_timestamp, names, numbers, times_ms
+from glaim_stream.decode.arrow_columns import (
+    NameColumn,
+    entry_at,
+    faulty,
+    inexact,
+    is_timestamp,
+    names,
+    numbers,
+    times_ms,
+)
 from glaim_stream.decode.arrow_streams import BROKEN, Claim, claim_of, read_claimed, sensors_of
 from glaim_stream.decode.dead_letters import key_text
 from glaim_stream.decode.format import Format
 from glaim_stream.decode.groups import NO_GROUP, UNKNOWN_SENSOR, Codes, GroupIndex
-from glaim_stream.decode.parsed import Parsed, Said, positions, qualities
+from glaim_stream.decode.parsed import Parsed, Said, no_number, positions, qualities
 
 ARROW_CONTENT_TYPE = b"application/vnd.apache.arrow.stream"
 
@@ -135,32 +144,57 @@ def _parse(streams: Sequence[_Stream], index: GroupIndex) -> Parsed:
     sensors = sensors_of(table.column_names)
     if sensors is None:
         sensor = names(table["sensor"])
+        values = table["value"]
+        number = numbers(values)
+        wrong = faulty(values, number)
+
+        def stated_reading(row: int) -> Said:
+            fault = "" if wrong is False or not wrong[row] else no_number(sensor[row], entry_at(values, row))
+            return Said(stated_group(row), sensor[row], stated_time(row), fault)
+
         return Parsed(
             group,
             _codes(sensor, index.sensors(sensor.distinct), UNKNOWN_SENSOR),
             time,
-            numbers(table["value"]),
+            number,
             record,
             positions(counts),
             _qualities(names(table["quality"])) if "quality" in table.column_names else None,
-            lambda row: Said(stated_group(row), sensor[row], stated_time(row)),
+            stated_reading,
             typed,
-            inexact(table["value"]),
+            inexact(values),
+            wrong,
         )
     width = len(sensors)
-    wrong = [np.broadcast_to(inexact(table[name]), table.num_rows) for name in sensors]
+    columns = [numbers(table[name]) for name in sensors]
+    faults = [faulty(table[name], column) for name, column in zip(sensors, columns, strict=True)]
+
+    def stated_cell(cell: int) -> Said:
+        row, place = divmod(cell, width)
+        wrong, name = faults[place], sensors[place]
+        fault = "" if wrong is False or not wrong[row] else no_number(name, entry_at(table[name], row))
+        return Said(stated_group(row), name, stated_time(row), fault)
+
     return Parsed(
         np.repeat(group, width),
         np.tile(index.sensors(sensors), table.num_rows),
         np.repeat(time, width),
-        np.stack([numbers(table[name]) for name in sensors], axis=1).ravel(),
+        np.stack(columns, axis=1).ravel(),
         np.repeat(record, width),
         positions([count * width for count in counts]),
         None,
-        lambda cell: Said(stated_group(cell // width), sensors[cell % width], stated_time(cell // width)),
+        stated_cell,
         typed,
-        any(each.any() for each in wrong) and np.stack(wrong, axis=1).ravel(),
+        _cells([inexact(table[name]) for name in sensors], table.num_rows),
+        _cells(faults, table.num_rows),
     )
+
+
+def _cells(columns: Sequence[NDArray[np.bool_] | bool], rows: int) -> NDArray[np.bool_] | bool:
+    """Columns of marks, each [rows] or False for none, as the marks of the cells row by row; False for none."""
+    if all(each is False for each in columns):
+        return False
+    return np.stack([np.broadcast_to(each, rows) for each in columns], axis=1).ravel()
 
 
 def _codes(column: NameColumn, codes: Codes, null: int) -> Codes:

@@ -164,15 +164,18 @@ class Decoder:
             ahead |= doubted
         outside = (value < index.limits_low[model, sensor]) | (value > index.limits_high[model, sensor])
         outside |= np.isinf(value)
-        inexact = parsed.inexact & ~np.isnan(value)  # the value of a bad reading does not count
-        good = known & timed & ~ahead & ~inexact & ~outside
+        faulty = parsed.faulty & np.isnan(value)
+        if parsed.quality is not None:  # the value of a bad reading does not count
+            faulty &= parsed.quality != Quality.BAD
+        inexact = parsed.inexact & ~np.isnan(value)
+        good = known & timed & ~ahead & ~faulty & ~inexact & ~outside
         if unit is not None:
             good &= unit == TimeUnit.MILLISECONDS
         all_good = bool(good.all())
         if not all_good:
             bad = np.flatnonzero(~good)
             reason: NDArray[np.int64] = np.select(
-                [parsed.group < 0, ~known, ~timed, ahead, inexact], [parsed.group, 0, 1, 2, 3], 4
+                [parsed.group < 0, ~known, ~timed, ahead, faulty, inexact], [parsed.group, 0, 1, 2, 3, 4], 5
             )
             # Readings of one record that fail alike share a detail; the unit and the doubt are part of it.
             reason = reason * len(TimeUnit) + (0 if unit is None else unit)
@@ -185,6 +188,7 @@ class Decoder:
                     timed=bool(timed[row]),
                     ahead=bool(ahead[row]),
                     doubted=doubted is not None and bool(doubted[row]),
+                    faulty=bool(faulty[row]),
                     inexact=bool(inexact[row]),
                     unit=TimeUnit.MILLISECONDS if unit is None else TimeUnit(unit[row]),
                 )
@@ -205,13 +209,22 @@ class Decoder:
         return readings if all_good else readings.where(good)
 
     def _cause(
-        self, parsed: Parsed, row: int, *, timed: bool, ahead: bool, doubted: bool, inexact: bool, unit: TimeUnit
+        self,
+        parsed: Parsed,
+        row: int,
+        *,
+        timed: bool,
+        ahead: bool,
+        doubted: bool,
+        faulty: bool,
+        inexact: bool,
+        unit: TimeUnit,
     ) -> tuple[DeadLetterCause, str]:
-        group, sensor, time = parsed.said(row)
+        group, sensor, time, fault = parsed.said(row)
         code = int(parsed.group[row])
         if code == NO_GROUP or group is None or sensor is None:
             missing = "group, neither in the record nor as its key" if group is None else "sensor"
-            return DeadLetterCause.MALFORMED, f"no {missing}"
+            return DeadLetterCause.MALFORMED, fault or f"no {missing}"
         if code < 0:
             return DeadLetterCause.UNKNOWN_GROUP, f"group {group[:MAX_DETAIL_CHARS]!r} is not in the catalogue"
         model = self._index.catalogue.models[self._index.model_of_group[code]]
@@ -227,6 +240,8 @@ class Decoder:
         if ahead:
             of = "the wall clock, as is its record" if doubted else "when it was produced"
             return DeadLetterCause.FUTURE, f"{time!r} is too far ahead of {of}"
+        if faulty:
+            return DeadLetterCause.MALFORMED, fault
         if inexact:
             detail = (
                 f"an integer of {sensor} that a float of 64 bits cannot hold, the nearest is {parsed.value[row]:.0f}"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -17,9 +20,12 @@ from glaim_stream.decode.dead_letters import key_text
 from glaim_stream.decode.exact import with_inexact
 from glaim_stream.decode.format import Format
 from glaim_stream.decode.groups import GroupIndex
-from glaim_stream.decode.parsed import Parsed, Said, Stated, Time, positions, qualities, times_ms
+from glaim_stream.decode.parsed import Parsed, Said, Stated, Time, no_number, positions, qualities, times_ms
 
 _NEWLINE = 10
+_REGISTRY_MAGIC, _REGISTRY_PREFIX_BYTES = b"\0", 5  # of Confluent's wire format: a zero and the id of the schema
+_MAGIC = ((b"Obj\1", "a file of Avro"), (b"PAR1", "a file of Parquet"), (b"ARROW1", "a file of Arrow"),
+          (b"\xff\xff\xff\xff", "an Arrow stream, whose record lacks the header content-type"))  # fmt: skip
 _FEW = 16  # up to this many records are decoded one by one if they do not decode together
 
 
@@ -43,6 +49,12 @@ class JsonRecord(msgspec.Struct):
     quality: Stated = None
     values: dict[str, float | None] | None = None
     readings: list[ReadingItem] | None = None
+
+
+class FaultyRecord(JsonRecord):
+    """A record of which some readings cannot be used: they have NaN as their value, and a fault."""
+
+    faults: dict[int, str] = {}  # by position in the record; msgspec copies it
 
 
 class SingleRecord(msgspec.Struct, gc=False):
@@ -121,8 +133,23 @@ def parse_json(
                 document.group if document.group is not None else key_text(chosen[number])
                 for number, document in zip(numbers, of_shape, strict=True)
             ]
-            parts.append(parse(of_shape, groups, [places[number] for number in numbers], index))
+            part = parse(of_shape, groups, [places[number] for number in numbers], index)
+            faults = {
+                places[number]: document.faults
+                for number, document in zip(numbers, of_shape, strict=True)
+                if isinstance(document, FaultyRecord)
+            }
+            parts.append(_with_faults(part, faults) if faults else part)
     return with_inexact(parts, records)
+
+
+def _with_faults(part: Parsed, faults: Mapping[int, Mapping[int, str]]) -> Parsed:
+    """The part with the faults of single readings, by place of the record and position in it."""
+    rows = np.flatnonzero(np.isin(part.record, list(faults)))
+    found = {row: faults[int(part.record[row])].get(int(part.position[row]), "") for row in rows.tolist()}
+    faulty = np.zeros(len(part), np.bool_)
+    faulty[[row for row, fault in found.items() if fault]] = True
+    return replace(part, faulty=faulty, said=lambda row: part.said(row)._replace(fault=found.get(row, "")))
 
 
 JSON = Format("json", lambda record: True, parse_json)  # of every record that no other format detects
@@ -169,22 +196,79 @@ def _decode_one(record: InputRecord, rejects: list[Reject]) -> JsonRecord | None
         rejects.append(Reject(record.offset, DeadLetterCause.UNDECODABLE, "the record has no value"))
         return None
     try:
-        return _decoder.decode(value)
+        try:
+            return _decoder.decode(value)
+        # A field may be of the wrong type; NaN and Infinity are not JSON, but Python and other encoders write them.
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            document = json.loads(value, parse_int=_integer)
+            msgspec.json.encode(document)  # json accepts lone surrogates, which the output cannot encode
+        return _converted(document)
     except msgspec.ValidationError as error:
         cause, detail = DeadLetterCause.MALFORMED, str(error)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        try:  # NaN and Infinity are not JSON, but Python and other encoders write them
-            document = json.loads(value)
-            msgspec.json.encode(document)  # json accepts lone surrogates, which the output cannot encode
-            return msgspec.convert(document, JsonRecord)
-        except msgspec.ValidationError as error:
-            cause, detail = DeadLetterCause.MALFORMED, str(error)
-        except (ValueError, RecursionError) as error:
-            cause, detail = DeadLetterCause.UNDECODABLE, f"not JSON: {error}"
-    except RecursionError as error:
-        cause, detail = DeadLetterCause.UNDECODABLE, f"not JSON: {error}"
+    except (ValueError, RecursionError) as error:  # msgspec.DecodeError and UnicodeDecodeError are ValueErrors
+        cause, detail = DeadLetterCause.UNDECODABLE, f"not JSON: {foreign_format(value) or error}"
     rejects.append(Reject(record.offset, cause, detail))
     return None
+
+
+def foreign_format(value: bytes) -> str | None:
+    """What a value that is not JSON begins like; None if that is no format we know."""
+    if value[:1] == _REGISTRY_MAGIC and len(value) > _REGISTRY_PREFIX_BYTES:
+        schema = int.from_bytes(value[1:_REGISTRY_PREFIX_BYTES], "big")
+        name = "JSON behind the id" if value[_REGISTRY_PREFIX_BYTES : _REGISTRY_PREFIX_BYTES + 1] in b"{[" else "Avro"
+        return f"it begins like {name} of a schema registry (id {schema})"
+    return next((f"it begins like {name}" for magic, name in _MAGIC if value.startswith(magic)), None)
+
+
+def _converted(document: Any) -> JsonRecord:
+    """A decoded record, without those of its readings whose fields are of the wrong type.
+
+    Raises:
+        msgspec.ValidationError: a field of the record itself is of the wrong type.
+    """
+    if not isinstance(document, dict):
+        return msgspec.convert(document, JsonRecord)
+    faults: dict[int, str] = {}
+    document = {name: field for name, field in document.items() if name != "faults"}
+    values, items = document.get("values"), document.get("readings")
+    if not _is_number(document.get("value")):
+        faults[0] = no_number(document.get("sensor"), document["value"])
+        document = document | {"value": math.nan}
+    if isinstance(values, dict):
+        wrong = {sensor: position for position, (sensor, value) in enumerate(values.items()) if not _is_number(value)}
+        faults |= {position: no_number(sensor, values[sensor]) for sensor, position in wrong.items()}
+        document = document | {"values": values | dict.fromkeys(wrong, math.nan)}
+    if isinstance(items, list):
+        read = [_converted_item(position, item, faults) for position, item in enumerate(items)]
+        document = document | {"readings": None}
+    record = msgspec.convert(document, FaultyRecord)
+    record.faults = faults
+    if isinstance(items, list):
+        record.readings = read
+    return record
+
+
+def _converted_item(position: int, item: Any, faults: dict[int, str]) -> ReadingItem:
+    try:
+        return msgspec.convert(item, ReadingItem)
+    except msgspec.ValidationError as error:
+        faults[position] = str(error)
+    if isinstance(item, dict) and not _is_number(item.get("value")):
+        faults[position] = no_number(item.get("sensor"), item["value"])
+        with suppress(msgspec.ValidationError):
+            return msgspec.convert(item | {"value": math.nan}, ReadingItem)
+    return ReadingItem(None, math.nan)  # type: ignore[arg-type]  # not even the sensor is known
+
+
+def _integer(digits: str) -> int | float:
+    """An integer, or the float that it overflows to; Python refuses to read one of more than 4,300 digits."""
+    number = float(digits)
+    return number if math.isinf(number) else int(digits)
+
+
+def _is_number(value: object) -> bool:
+    """Whether a decoded value is a number or null."""
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
 
 
 def _shape(record: InputRecord, document: JsonRecord, rejects: list[Reject], most_readings: int) -> int | None:

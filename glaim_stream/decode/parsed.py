@@ -21,11 +21,15 @@ _MAX_CHARS = 64  # the longest symbolic name has about 50; of a longer text only
 
 
 class Said(NamedTuple):
-    """Group, sensor and time as the record states them; for messages about a reading."""
+    """Group, sensor and time as the record states them; for messages about a reading.
+
+    fault: what was expected and found, of a reading whose value is no number or whose fields are of the wrong type.
+    """
 
     group: str | None
     sensor: str | None
     time: Time
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class Parsed:
     said: Callable[[int], Said]  # stated names and time by row
     typed_time: bool | NDArray[np.bool_] = False  # the times are of a type that states their unit
     inexact: bool | NDArray[np.bool_] = False  # the value was an integer that a float of 64 bits cannot hold
+    faulty: bool | NDArray[np.bool_] = False  # the value was neither a number nor null; `said` names the fault
 
     def __len__(self) -> int:
         return len(self.record)
@@ -78,7 +83,20 @@ def joined(parts: Sequence[Parsed]) -> Parsed:
         and column(np.full(len(part), part.typed_time, np.bool_) for part in parts),
         any(np.any(part.inexact) for part in parts)
         and column(np.full(len(part), part.inexact, np.bool_) for part in parts),
+        any(np.any(part.faulty) for part in parts)
+        and column(np.full(len(part), part.faulty, np.bool_) for part in parts),
     )
+
+
+def no_number(sensor: str | None, found: object) -> str:
+    """The fault of a value that is neither a number nor null, as `Said` states it."""
+    if isinstance(found, str):
+        shown = f"the text {found[:_MAX_CHARS]!r}"
+    elif isinstance(found, bool):
+        shown = str(found).lower()
+    else:
+        shown = {"dict": "an object", "list": "a list"}.get(type(found).__name__, f"a {type(found).__name__}")
+    return f"expected a number or null as the value of {str(sensor)[:_MAX_CHARS]!r}, found {shown}"
 
 
 def positions(counts: Sequence[int]) -> NDArray[np.int64]:

@@ -167,8 +167,8 @@ def test_null_and_nan_are_dropouts(text: str) -> None:
         (b'{"group":"g0","sensor":"s0","ts":0,"value":10.5}', DeadLetterCause.OUT_OF_LIMITS),
         (b'{"group":"g0","sensor":"s1","ts":0,"value":Infinity}', DeadLetterCause.OUT_OF_LIMITS),
         (b'{"group":"g0","sensor":"s1","ts":0,"value":-Infinity}', DeadLetterCause.OUT_OF_LIMITS),
-        (b'{"group":"g0","sensor":"s1","ts":0,"value":1e999}', DeadLetterCause.MALFORMED),
-        (b'{"group":"g0","sensor":"s1","ts":0,"value":1' + b"0" * 400 + b"}", DeadLetterCause.MALFORMED),
+        (b'{"group":"g0","sensor":"s1","ts":0,"value":1e999}', DeadLetterCause.OUT_OF_LIMITS),
+        (b'{"group":"g0","sensor":"s1","ts":0,"value":1' + b"0" * 400 + b"}", DeadLetterCause.OUT_OF_LIMITS),
     ],
 )
 def test_an_unusable_record_is_rejected_with_its_cause_and_the_others_are_read(
