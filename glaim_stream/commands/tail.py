@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from glaim_stream.core.settings import Settings
     from glaim_stream.kafka import Start
 
+_TOPIC_PATIENCE_S = 30.0  # a worker creates its topics within seconds of its start
 _WIDTHS = {
     "group": 16,
     "sensor": 20,
@@ -93,7 +94,7 @@ def tail(
     """
     from glaim_stream.core.errors import SettingsError
     from glaim_stream.core.printable import printable
-    from glaim_stream.kafka import Filter, Start, follow_rows
+    from glaim_stream.kafka import Filter, Start, await_output, follow_rows
     from glaim_stream.output import RowFile
 
     if newest_only and out is None:
@@ -102,6 +103,9 @@ def tail(
     since_ms, _ = bounds_ms(since, None)
     start = Start(from_beginning, since_ms, parse_offsets(from_offset), partition or ())
     file = RowFile(out, newest_only=newest_only is not False) if out is not None else None
+    await_output(
+        settings, min(timeout or _TOPIC_PATIENCE_S, _TOPIC_PATIENCE_S), lambda why: print(why, file=sys.stderr)
+    )
     if group or sensor:
         _require_known(settings, group or [], sensor or [], start)
     foreign = rows = 0

@@ -104,6 +104,9 @@ def listed(names: Sequence[object]) -> str:
     return ", ".join(map(str, names[:MAX_LISTED_NAMES])) + (f" and {more} more" if more > 0 else "")
 
 
+SIMILAR = "did you mean"  # in a message of `unknown_name`, if a name resembles the one that is not there
+
+
 def unknown_name(what: str, found: str, known: Iterable[str]) -> str:
     """A message for a name that is not there: what was expected, the names that resemble it, and those that are there.
 
@@ -117,5 +120,5 @@ def unknown_name(what: str, found: str, known: Iterable[str]) -> str:
     names = sorted(set(known))
     close = get_close_matches(found.casefold(), [name.casefold() for name in names], n=2)
     near = [name for name in names if name.casefold() in close]
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    hint = f"{SIMILAR} {' or '.join(near)}? " if near else ""
     return f"expected {what}, found {found!r}; {hint}known: {listed(names) or 'none'}"

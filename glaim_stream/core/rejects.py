@@ -88,3 +88,23 @@ def alike(rows: NDArray[np.int64], *keys: NDArray[np.integer]) -> Iterator[NDArr
     ends = np.append(starts[1:], len(rows))
     for group in first.tolist():
         yield rows[order[starts[group] : ends[group]]]
+
+
+def too_many(unusable: int, records: int, share: float, minutes: float) -> bool:
+    """Whether more records were unusable than a share that is expected, beyond chance.
+
+    Few are never too many: 4, or 2 a minute unless they are more than half of the records. Five standard deviations
+    beyond the share happen by chance once in years.
+
+    Args:
+        unusable: number of the records that were rejected, in whole or in part.
+        records: number of all records.
+        share: expected share, 0 to 1.
+        minutes: time in which they came.
+    """
+
+    def beyond(part: float) -> bool:
+        return bool(unusable > part * records + 5 * (part * (1 - part) * records) ** 0.5)
+
+    half = max(share, 0.5)
+    return unusable > 4 and beyond(share) and (unusable > 2 * minutes or unusable == records or beyond(half))

@@ -188,6 +188,14 @@ class Settings(BaseSettings):
         "too-many-groups until one has been silent for a window. More admits more groups at 1.6 to 3.1 kB per sensor, "
         "but also more names that a producer makes up under a pattern",
     )
+    dead_letter_share: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="share of the input records that are expected to be dead letters, in whole or in part. A higher "
+        "share is logged once a minute, shown on the page and in /health, and fails check. Raise it for a topic that "
+        "carries foreign records by design",
+    )
     delivery: Literal["at_least_once", "exactly_once"] = Field(
         default="at_least_once",
         description="exactly_once: rows, letters and offsets commit in one transaction for each partition, so that "

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from glaim_stream.kafka.quality import quality_records
     from glaim_stream.kafka.ranges import Progress, Range, no_topic, partitions_of, ranges_of, read_range, reader
     from glaim_stream.kafka.send import Headers, Send, send_errors
-    from glaim_stream.kafka.tail import Filter, Start, fits, follow_rows, names_there
+    from glaim_stream.kafka.tail import Filter, Start, await_output, fits, follow_rows, names_there
     from glaim_stream.kafka.topics import connected_admin, ensure_topic, ensure_topics
     from glaim_stream.kafka.transactions import TransactionalPublisher, transactional_id
     from glaim_stream.kafka.unreadable import read_every_record
@@ -53,6 +53,7 @@ __all__ = [
     "Start",
     "TransactionalPublisher",
     "admin_options",
+    "await_output",
     "commit_from_metadata",
     "commit_interval_s",
     "connected_admin",

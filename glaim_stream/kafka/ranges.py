@@ -160,7 +160,8 @@ async def no_topic(settings: Settings, topic: str) -> SettingsError:
         known = [name for name in await admin.list_topics() if not name.startswith("__")]
     finally:
         await admin.close()
-    return SettingsError(unknown_name(f"a topic at {settings.kafka}", topic, known))
+    _, _, hint = unknown_name("a topic", topic, known).partition("; ")
+    return SettingsError(f"there is no topic {topic!r} at {settings.kafka} yet; {hint}")
 
 
 def _offset(offsets: Offsets, partition: int, default: int) -> int:

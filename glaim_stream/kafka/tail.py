@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from aiokafka import AIOKafkaConsumer
 
-from glaim_stream.core.errors import RecordError, SettingsError
+from glaim_stream.core.errors import SIMILAR, RecordError, SettingsError
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka.ranges import Offsets, ranges_of, read_range, reader
+from glaim_stream.kafka.ranges import Offsets, no_topic, partitions_of, ranges_of, read_range, reader
 from glaim_stream.output import read_rows, without_dictionaries
 
 _POLL_MS = 200
+_TOPIC_PAUSE_S = 0.5
 _NEWEST_MESSAGES = 500  # messages of all partitions: enough to know the names of a topic, at up to some megabytes
 
 
@@ -68,6 +69,33 @@ class NewestNames:
     sensors: set[str] = field(default_factory=set)
     messages: int = 0
     whole: bool = True  # True if these are all messages of the topic
+
+
+def await_output(settings: Settings, patience_s: float, say: Callable[[str], object]) -> None:
+    """Wait for the output topic, which a worker creates when it starts.
+
+    Args:
+        settings: connection to Kafka, and the output topic.
+        patience_s: longest wait.
+        say: called once with the reason for the wait, if there is one.
+
+    Raises:
+        SettingsError: no broker answers, the topic has not come, or another one has nearly its name.
+    """
+    asyncio.run(_await_output(settings, patience_s, say))
+
+
+async def _await_output(settings: Settings, patience_s: float, say: Callable[[str], object]) -> None:
+    topic, end_s, waiting = settings.output_topic, time.monotonic() + patience_s, False
+    async with reader(settings):
+        while not await partitions_of(settings, topic):
+            problem = await no_topic(settings, topic)
+            if time.monotonic() >= end_s or SIMILAR in str(problem):
+                raise problem
+            if not waiting:
+                say(f"there is no topic {topic!r} yet; waiting {patience_s:g} s for a worker to create it")
+            waiting = True
+            await asyncio.sleep(_TOPIC_PAUSE_S)
 
 
 def names_there(settings: Settings, partitions: Sequence[int] = ()) -> NewestNames:

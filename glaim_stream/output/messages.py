@@ -50,6 +50,7 @@ class Output:
     quality: Sequence[Record] = ()  # live accuracy
     health: Sequence[Announcement] = ()  # events of sensor health
     rejects: Sequence[Reject] = ()  # rejects that the letters are made of
+    records: int = 0  # records that caused it
 
 
 class Publisher(Protocol):

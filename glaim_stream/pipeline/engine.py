@@ -233,6 +233,7 @@ class PartitionEngine:
             quality,
             health,
             rejects,
+            len(records),
         )
 
     async def _quality_records(self, scores: PartitionScores) -> list[Record]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,7 @@ from glaim_stream.kafka import (
     quality_records,
     read_every_record,
 )
+from glaim_stream.output import Output
 from glaim_stream.output.quality import KeptKeys
 from glaim_stream.page import Page
 from glaim_stream.worker.batches import Batch, BatchSchema
@@ -47,6 +48,7 @@ from glaim_stream.worker.partition import PartitionWorker
 from glaim_stream.worker.quality_keys import QualityKeys
 from glaim_stream.worker.rebuild import KafkaRebuilder
 from glaim_stream.worker.transport import Consumer
+from glaim_stream.worker.unusable import UnusableShare, watch_unusable
 
 log = logging.getLogger(__name__)
 
@@ -121,6 +123,7 @@ def create_app(
     exactly_once = settings.delivery == "exactly_once"
     rebuilder = KafkaRebuilder(settings, pipeline.catalogue)
     workers: dict[TP, PartitionWorker] = {}
+    unusable = UnusableShare(settings.dead_letter_share)
     background: set[asyncio.Future[None]] = set()  # a task without a reference may be collected before it is done
 
     def crash(error: BaseException) -> None:
@@ -139,10 +142,15 @@ def create_app(
                 on_crash=crash,
                 confirm=partial(confirm, tp, recently=True),
                 committed=partial(committed, tp),
-                on_published=None if page is None else page.recent.add,
+                on_published=published,
                 quality=quality_keys(tp.partition) if settings.quality else None,
             )
         return workers[tp]
+
+    def published(outputs: Sequence[Output]) -> None:
+        unusable.count(outputs)
+        if page is not None:
+            page.recent.add(outputs)
 
     def quality_keys(partition: int) -> QualityKeys:
         models = pipeline.catalogue.models
@@ -242,6 +250,10 @@ def create_app(
     @app.task  # type: ignore[untyped-decorator]
     async def lag() -> None:
         await watch_lag(settings, lambda: _answered(app, Consumer.answered_to))
+
+    @app.task  # type: ignore[untyped-decorator]
+    async def unusable_share() -> None:
+        await watch_unusable(unusable, health.degraded)
 
     @app.task  # type: ignore[untyped-decorator]
     async def holds() -> None:

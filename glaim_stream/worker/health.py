@@ -67,6 +67,7 @@ class Health:
         self._agent_s: float | None = None  # time at which it was last seen at work; None: Faust has not started it
         self._ending = False
         self._crash: str | None = None
+        self._degraded = ""
         self._partitions: Callable[[], Mapping[int, PartitionState]] = dict
 
     def topics_are_there(self) -> None:
@@ -110,6 +111,10 @@ class Health:
     def crashed(self, error: BaseException) -> None:
         """Record the error that ends the worker."""
         self._crash = repr(error)
+
+    def degraded(self, why: str) -> None:
+        """Record what a restart would not mend, and so changes no verdict; empty: nothing."""
+        self._degraded = why
 
     def ending(self) -> None:
         """Record a shutdown request: from here on a silent loop is intended."""
@@ -159,6 +164,7 @@ class Health:
         return {
             **{verdict.page: bool(verdict) for verdict in self.verdicts},
             "why_not": {verdict.page: list(verdict.why_not) for verdict in self.verdicts if not verdict},
+            "degraded": [self._degraded] if self._degraded else [],
             "loop_turned_s_ago": None if beat_s is None else round(self._now_s() - beat_s, 3),
             "partitions": {str(number): str(state) for number, state in self._states().items()},
             "models_not_answered": dict(self._unanswered),

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import (
     ACL,
     ACLFilter,
@@ -87,6 +87,30 @@ def test_a_working_setup_passes_and_the_check_creates_no_topic(
     assert {each["outcome"] for each in report["checks"]} == {"ok"}, report
     (answered,) = [each for each in report["checks"] if each["subject"].startswith("model plant-pump on triton")]
     assert answered["found"].startswith("version 1 answered in")
+
+
+@pytest.mark.parametrize(("foreign", "expected", "status"), [(40, None, 1), (40, "0.45", 0), (1, None, 0)])
+def test_newest_records_that_cannot_be_used_fail_the_check(
+    kafka: LocalKafka | ExternalKafka, topic_prefix: str, foreign: int, expected: str | None, status: int
+) -> None:
+    settings = settings_for(kafka.bootstrap_servers, topic_prefix, imputer="interpolation")
+    if expected is not None:
+        settings = settings.model_copy(update={"dead_letter_share": float(expected)})
+    ensure_topics(settings)
+    producer = KafkaProducer(bootstrap_servers=settings.kafka)
+    for number in range(100):
+        good = {"ts": time.time_ns() // 1_000_000, "sensor": "flow", "value": 1}
+        value = b"\0\0\0\0\x2a\2x" if number < foreign else json.dumps(good).encode()
+        producer.send(settings.input_topic, key=b"pump-1", value=value)
+    producer.close()
+    found, lines = run_check(settings, "--only", "kafka")
+    assert found == status, lines
+    (line,) = [line for line in lines if f"records of {settings.input_topic}" in line]
+    if status:
+        assert "found 40: undecodable 40; for example partition " in line
+        assert "begins like Avro of a schema registry (id 42)" in line
+    else:
+        assert f"{100 - foreign} of the newest 100 can be used" in line
 
 
 def test_problems_with_topics_and_permissions_are_reported(kafka_with_acls: LocalKafka, topic_prefix: str) -> None:

@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from kafka import KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import NewTopic
 
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.core.errors import SettingsError
@@ -186,8 +187,31 @@ def require_names_are_known(environment: dict[str, str]) -> None:
 
 
 def test_an_absent_topic_is_reported(environment: dict[str, str]) -> None:
-    for command in ("tail", "audit"):
-        done = glaim({**environment, "GLAIM_OUTPUT_TOPIC": "absent", "GLAIM_INPUT_TOPIC": "absent"}, command)
+    absent = {**environment, "GLAIM_OUTPUT_TOPIC": "absent", "GLAIM_INPUT_TOPIC": "absent"}
+    for command in (["tail", "--timeout", "1"], ["audit"]):
+        done = glaim(absent, *command)
         assert done.returncode == 2
-        assert "expected a topic at" in done.stderr
-        assert "found 'absent'; known: " in done.stderr
+        assert f"there is no topic 'absent' at {environment['GLAIM_KAFKA']} yet; known: " in done.stderr
+    # `tail` has waited for it.
+    waited = "there is no topic 'absent' yet; waiting 1 s for a worker to create it\n"
+    assert glaim(absent, "tail", "--timeout", "1").stderr.startswith(waited)
+
+
+def test_tail_waits_for_the_topic_of_a_worker_that_has_only_just_started(
+    environment: dict[str, str], topic_prefix: str
+) -> None:
+    late = {**environment, "GLAIM_OUTPUT_TOPIC": f"{topic_prefix}later"}
+    tail = subprocess.Popen(
+        [sys.executable, "-m", "glaim_stream", "tail", "--timeout", "20"],
+        env=os.environ | late, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert tail.stderr is not None
+    assert "waiting 20 s" in tail.stderr.readline()
+    admin = KafkaAdminClient(bootstrap_servers=environment["GLAIM_KAFKA"])
+    admin.create_topics([NewTopic(late["GLAIM_OUTPUT_TOPIC"], 1, 1)])
+    admin.close()
+    time.sleep(3)
+    assert tail.poll() is None
+    tail.send_signal(signal.SIGTERM)
+    _, rest = tail.communicate(timeout=30)
+    assert "there is no topic" not in rest

@@ -220,4 +220,4 @@ def test_late_readings_are_listed_separately(settings: Settings, tmp_path: Path)
 def test_an_absent_topic_is_reported(settings: Settings) -> None:
     done = dlq(settings, "list")
     assert done.returncode == 2
-    assert f"expected a topic at {settings.kafka}, found '{settings.dlq_topic}'" in done.stderr
+    assert f"there is no topic '{settings.dlq_topic}' at {settings.kafka} yet" in done.stderr

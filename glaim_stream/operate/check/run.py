@@ -11,6 +11,7 @@ from glaim_stream.core.tls import METRICS, WatchedTls
 from glaim_stream.operate.check.broker import kafka_findings
 from glaim_stream.operate.check.findings import CheckFinding, Grade, Subject, failed, ok
 from glaim_stream.operate.check.models import answer_findings, catalogue_findings, contract_findings, form_findings
+from glaim_stream.operate.check.records import record_findings
 from glaim_stream.windows import history_ms
 
 
@@ -33,6 +34,8 @@ async def check(settings: Settings, subjects: Collection[Subject] = ()) -> list[
             settings,
             None if catalogue is None else history_ms(catalogue, scored=settings.remembers, quality=settings.quality),
         )
+    if Subject.KAFKA in wanted and catalogue is not None:
+        findings += await record_findings(settings, catalogue)
     if Subject.TRITON in wanted:
         findings += await answer_findings(settings, contracts)
     if Subject.METRICS in wanted:

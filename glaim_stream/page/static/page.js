@@ -80,7 +80,7 @@ function showOverview(event) {
 }
 
 function showHealth() {
-  const badge = $("health"), why = health ? Object.values(health.why_not || {}).flat() : [];
+  const badge = $("health"), why = health ? [...Object.values(health.why_not || {}).flat(), ...(health.degraded || [])] : [];
   const text = how !== "live" && how !== "polls" ? HOW[how] : busy || (why.length ? why[0] : how === "polls" ? HOW.polls : health ? "live" : "connecting");
   badge.textContent = text;
   badge.title = why.join("\n");

@@ -30,6 +30,8 @@ as floats and would write a million as 1e+06.
   value: {{ .Values.worker.limits.recordMegabytes | int64 | quote }}
 - name: GLAIM_PARTITION_GROUPS
   value: {{ .Values.worker.limits.partitionGroups | int64 | quote }}
+- name: GLAIM_DEAD_LETTER_SHARE
+  value: {{ .Values.worker.deadLetterShare | quote }}
 {{- if not (kindIs "invalid" .Values.worker.scoreShare) }}
 - name: GLAIM_SCORE_SHARE
   value: {{ .Values.worker.scoreShare | quote }}
