@@ -102,9 +102,5 @@ def too_many(unusable: int, records: int, share: float, minutes: float) -> bool:
         share: expected share, 0 to 1.
         minutes: time in which they came.
     """
-
-    def beyond(part: float) -> bool:
-        return bool(unusable > part * records + 5 * (part * (1 - part) * records) ** 0.5)
-
-    half = max(share, 0.5)
-    return unusable > 4 and beyond(share) and (unusable > 2 * minutes or unusable == records or beyond(half))
+    beyond_chance: bool = unusable > share * records + 5 * (share * (1 - share) * records) ** 0.5
+    return unusable > 4 and beyond_chance and (unusable > 2 * minutes or 2 * unusable > records)

@@ -81,9 +81,8 @@ class UnusableShare:
         if self._first_s is None or now_s - self._first_s < _SETTLING_S:
             return ""
         minute = [bucket for bucket in self._buckets if now_s - bucket.start_s <= _WINDOW_S]
-        whole, half = list(self._buckets), max(self._expected, 0.5)
-        parts = ((minute, self._expected), (whole, half))
-        found = next((part for part, share in parts if self._too_many(part, share)), None)
+        parts = ((minute, 0.0), (list(self._buckets), 0.5))
+        found = next((part for part, least in parts if self._too_many(part, least)), None)
         if found is not None:
             self._since_s = now_s
             self._why = self._sentence(found)
@@ -95,10 +94,10 @@ class UnusableShare:
             log.info("the share of unusable records is within the expected one again")
         return self._why
 
-    def _too_many(self, part: Sequence[_Bucket], share: float) -> bool:
+    def _too_many(self, part: Sequence[_Bucket], least: float) -> bool:
         unusable, records = (sum(getattr(each, name) for each in part) for name in ("unusable", "records"))
         minutes = max(1.0, (part[-1].start_s - part[0].start_s) / 60) if part else 1.0
-        return too_many(unusable, records, share, minutes)
+        return unusable > least * records and too_many(unusable, records, self._expected, minutes)
 
     def _is_over(self, minute: Sequence[_Bucket], now_s: float) -> bool:
         records = sum(bucket.records for bucket in minute)
