@@ -22,7 +22,9 @@ from typing import Any
 
 from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import Catalogue, Model
+from glaim_stream.core.contract import FORM_FILE
 from glaim_stream.core.settings import Settings
+from glaim_stream.core.times import text_of_ms
 from glaim_stream.models import can_write, form_folder
 
 log = logging.getLogger(__name__)
@@ -121,7 +123,7 @@ def _can_learn(settings: Settings, model: Model, folder: Path) -> bool:
 
 
 async def _learn(settings: Settings, model: Model, folder: Path, schedule: Schedule) -> None:
-    start_s = time.monotonic()
+    start_s, first = time.monotonic(), not (folder / FORM_FILE).exists()
     try:
         outcome = await _outcome(settings, model, folder)
     except (OSError, ValueError, TimeoutError) as error:
@@ -136,6 +138,12 @@ async def _learn(settings: Settings, model: Model, folder: Path, schedule: Sched
         "model %s was learned from %d rows in %.1f s: %s; %s", model.name, outcome["rows"],
         time.monotonic() - start_s, placed, outcome["reason"],
     )  # fmt: skip
+    if first and outcome["chosen"] and folder.parent == settings.model_repository:  # where a replay finds it
+        since = text_of_ms(outcome["until_ms"] - outcome["rows"] * model.step_ms)
+        log.info(
+            "holes of model %s before its first form keep their values: `glaim-stream replay --since %s --out "
+            "rows.parquet` fills them with it", model.name, since,
+        )  # fmt: skip
 
 
 async def _outcome(settings: Settings, model: Model, folder: Path) -> dict[str, Any]:

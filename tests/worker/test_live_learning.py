@@ -123,6 +123,8 @@ async def test_a_learning_is_counted_by_its_outcome(
             assert not task.done()
             await asyncio.sleep(0.01)
         task.cancel()
+    replay = "`glaim-stream replay --since 1970-01-01T00:00:00Z --out rows.parquet` fills them with it"
+    assert (replay in caplog.text) == chosen
     assert {name: learnings(name) - then for name, then in before.items()} == {
         each: float(each == outcome) for each in ("placed", "kept", "failed")
     }
