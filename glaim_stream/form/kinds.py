@@ -3,7 +3,7 @@
     number  filled by the closed form
     state   a few distinct values, such as a valve's: a fill between two of them means nothing
     angle   a direction in degrees that goes around its circle, 0 to 360 or -180 to 180: the middle of 359 and 1 is 0
-    meter   rises only, and may start again: no line leads across a reset
+    meter   rises only, and may start again, also every midnight: no line leads across a reset
     carried the closed form is worse than the last value on validation windows, as with rain that is mostly 0
 
 Holes of states get the last value before them (or the first one after), and holes of angles a direction on the shorter
@@ -35,6 +35,8 @@ _FEW_READINGS = 100  # with fewer readings, a direction must have run through it
 _LEAST_SPREAD = 0.1  # least spread of the readings below north, as a share of the spread above
 _LEAST_IN_A_QUARTER = 0.01  # least share of a direction's readings in each quarter but the one around -180 and 180
 _MANY_TURNS = 0.1  # share of the steps through -180 and 180 that counts as many
+_FLOOR = 0.02  # share of a meter's range; as low as that it has begun again
+_RISES_PER_FALL = 3
 _RESET = 0.5  # share of a meter's range; a smaller fall is noise
 
 
@@ -83,7 +85,21 @@ def kind_of(values: Doubles, observed: Bools) -> Kind:
     resets = len(falls) <= max(1.0, 0.01 * len(changes)) and falls.max(initial=-np.inf) < -_RESET * span
     if resets and (changes > 0).mean() > 0.5:
         return Kind.METER
-    return Kind.NUMBER
+    return Kind.METER if _begins_again(values, observed, distinct[0], span) else Kind.NUMBER
+
+
+def _begins_again(values: Doubles, observed: Bools, floor: float, span: float) -> bool:
+    """Whether a sensor only rises, often by several readings, and falls to its lowest value alone.
+
+    So does the energy or rain of a day, which begins anew each midnight: of readings every half hour 2 % fall, after
+    a dull day by a small part of the range. What is switched on and off rises once for each fall. Only readings of
+    steps that follow each other count, because a gap may hide how deep it fell.
+    """
+    both = observed[:, 1:] & observed[:, :-1]
+    before, after = values[:, :-1][both], values[:, 1:][both]
+    falls, rises = after < before, after > before
+    to_floor = bool((after[falls] <= floor + _FLOOR * span).all())
+    return bool(falls.any()) and to_floor and rises.sum() >= _RISES_PER_FALL * falls.sum()
 
 
 def _turns(values: Doubles, observed: Bools, least: int) -> bool:

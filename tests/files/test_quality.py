@@ -43,6 +43,7 @@ def values(changed: dict[int, str], place: int, separator: str = ",") -> list[fl
         ("wincc_validity", 2, 2, ";", [58.4, 61.2], 0.5),
         ("ds18b20_errors", 4, 1, ",", [21.8, 21.66, 21.63, 20.26], 0.1),
         ("meter_zero_blip", 4, 1, ",", [398.13, 400.2, 400.75, 400.86], 0.1),
+        ("day_meter_over_midnight", 19, 1, ",", [30.0] * 19, 0),  # the last value, never one of no night
         ("qc_columns_of_one_name", 2, 5, ",", [52.6, 54.3], 0.6),
         ("sensor_all_sentinel", 75, 1, ",", None, 0),
         ("sentinel_99_999", 150, 1, ",", None, 0),

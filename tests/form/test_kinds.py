@@ -231,6 +231,21 @@ def test_short_series_show_their_kinds_too(rows: int) -> None:
     assert found == [Kind.ANGLE, Kind.STATE, Kind.METER, Kind.NUMBER]
 
 
+def test_what_begins_again_each_midnight_is_a_meter_and_what_falls_otherwise_is_none() -> None:
+    rng = np.random.default_rng(5)
+    days, hours = 12, np.arange(24.0)
+    sun = np.clip(np.sin((hours - 6) / 12 * np.pi), 0, None) * rng.uniform(0.1, 1.0, (days, 1)) ** 2
+    energy, power = np.cumsum(sun, axis=1).ravel(), sun.ravel()
+    seen = np.ones((1, days * 24), np.bool_)
+    seen[0, 3 * 24 - 4 : 3 * 24 + 9] = False  # across a midnight: how deep it fell is not known
+    heater = np.where(np.arange(days * 24) % 24 < 12, 0.0, 20.0) + np.linspace(0, 1, days * 24)
+    tank = np.abs((np.arange(days * 24) % 24) - 12.0)
+    corrected = energy.copy()
+    corrected[np.argmax(corrected)] *= 0.6  # a meter that falls to no beginning
+    found = [kind_of(each[None], seen) for each in (energy, power, heater, tank, corrected)]
+    assert found == [Kind.METER, *[Kind.NUMBER] * 4]
+
+
 @pytest.mark.parametrize("level", [300.0, 340.0])
 def test_a_few_switches_of_a_power_are_no_turns(level: float) -> None:
     rng = np.random.default_rng(8)
