@@ -33,6 +33,7 @@ from glaim_stream.files.zones import utc, zone_column, zone_in
 
 _MOST_REPEATED, _FEW_ROWS = 0.5, 10
 _FINE = 0.1  # least share of rows that repeat a time only because times are milliseconds
+_CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")  # a time of the day as the name of a column
 _ELAPSED = re.compile(
     r"^(elapsed|time|t|seconds?|secs?|s|minutes?|hours?|zeit|elapsed[ _]time|time[ _]elapsed)([ _]*[\[(/_ ].*)?$", re.I
 )
@@ -329,6 +330,12 @@ def _measured(
         unused = {each: unused.get(each, "not chosen") for each in rest if each not in (*sensors, layout.group)}
     taken = {*axis.times.columns, axis.zone, layout.group, layout.sensor, layout.value} - {""}
     measured = (layout.value,) if layout.sensor else tuple(each for each in rest if each not in {*unused, *taken})
+    clocks = [each for each in measured if _CLOCK.fullmatch(each.strip())]
+    if len(clocks) > max(3, len(measured) / 2) and not sensors:
+        raise SettingsError(
+            f"{name}: expected a column for each sensor, found columns named by times of the day, such as "
+            f"{clocks[0]!r} and {clocks[1]!r}: give each reading a row with its date and time"
+        )
     if not measured:
         raise SettingsError(
             f"{name}: expected columns of numbers beside the time, found {listed(list(table.columns))}; "

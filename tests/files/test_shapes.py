@@ -157,3 +157,13 @@ def test_the_cell_that_is_no_time_is_named() -> None:
     data = shaped(["time,a,b"], minutes(0, 60), ["Min,1,2", "Max,3,4"])
     with pytest.raises(SettingsError, match="found Min"):
         read(data)
+
+
+def test_a_column_for_each_hour_of_a_day_is_refused() -> None:
+    head = "date," + ",".join(f"{hour:02d}:00" for hour in range(24))
+    days = [
+        f"2026-03-{day:02d}," + ",".join(str((37 * day + 11 * hour) % 80) for hour in range(24)) for day in range(1, 29)
+    ]
+    with pytest.raises(SettingsError, match="found columns named by times of the day, such as '00:00' and '01:00'"):
+        read(shaped([head], days))
+    assert read(shaped([head], days), sensors=["00:00", "12:00"]).form.sensors == ("00:00", "12:00")
