@@ -9,6 +9,7 @@ PATIENCE_S = 3.0
 # After its handshake in TLS 1.3 a client does not know yet whether the server accepts its certificate.
 _LAST_WORD_S = 0.5
 
+_CLOSED = "it closes the connection during the handshake, as a server without TLS does"
 _REFUSALS = (
     ("CERTIFICATE_REQUIRED", "it requires a client certificate"),
     ("HANDSHAKE_FAILURE", "it requires a client certificate, or other ciphers"),
@@ -26,19 +27,23 @@ def tls_problem(host: str, port: int, context: ssl.SSLContext, *, patience_s: fl
         plain = socket.create_connection((host, port), timeout=patience_s)
     except OSError:
         return None
+    shaken = False
     with plain:
         try:
             with context.wrap_socket(plain, server_hostname=host) as connection:
+                shaken = True
                 connection.settimeout(_LAST_WORD_S)
                 connection.recv(1)
         except ssl.SSLCertVerificationError as error:
             return _about_its_certificate(error)
         except ssl.SSLEOFError:
-            return "it closes the connection during the handshake, as a server without TLS does"
+            return _CLOSED
         except ssl.SSLError as error:
             found = str(error.reason or error)
             return next((sentence for part, sentence in _REFUSALS if part in found), f"TLS fails: {error}")
-        except OSError:  # it said nothing, or closed the connection after the handshake
+        except ConnectionError:  # a server that closes at once may do so before it was sent anything
+            return None if shaken else _CLOSED
+        except OSError:  # it said nothing
             return None
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -52,6 +53,11 @@ def with_tls(folder: Path, pair: Pair, *, client: bool = False, closes: bool = F
     return answer
 
 
+def reset(connection: socket.socket) -> None:
+    connection.recv(1)  # the rest of what was sent is not read
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
 def trusting() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=AUTHORITY.certificate_pem.decode())
@@ -79,7 +85,11 @@ def test_the_reason_is_named(tmp_path: Path, pair: Pair, client: bool, problem: 
 
 @pytest.mark.parametrize(
     ("answer", "problem"),
-    [(lambda connection: connection.close(), "closes the connection"), (lambda c: c.send(b"hello\n"), "not use TLS")],
+    [
+        (lambda connection: connection.close(), "closes the connection"),
+        (reset, "closes the connection"),
+        (lambda c: c.send(b"hello\n"), "not use TLS"),
+    ],
 )
 def test_a_server_without_tls_is_recognised(answer: Answer, problem: str) -> None:
     with server(answer) as port:

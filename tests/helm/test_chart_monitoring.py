@@ -172,8 +172,12 @@ def test_silences_and_ranges_grow_with_the_step_of_the_catalogue(chart: Chart, t
     models = [
         {"name": f"m{step_s}", "learn": True, "step_s": step_s, "sensors": [{"id": "a"}]} for step_s in (60, 3600)
     ]
-    hourly = yaml.safe_dump({"models": models})
-    read = _expressions(alerting(chart.render(merged(SMALLEST, {"catalogue": {"inline": hourly}}), OPERATOR))["spec"])
+    learning = {
+        "catalogue": {"inline": yaml.safe_dump({"models": models})},
+        "models": {"source": "claim"},
+        "worker": {"resources": {"requests": {"memory": "3Gi"}, "limits": {"memory": "4Gi"}}},
+    }
+    read = _expressions(alerting(chart.render(merged(SMALLEST, learning), OPERATOR))["spec"])
     rule = alerting(chart.render(merged(SMALLEST, {"monitoring": {"stepSeconds": 3600}}), OPERATOR))
     assert _expressions(rule["spec"]) == read
     assert "> 10800 # silenceSeconds" in read
