@@ -54,6 +54,7 @@ log = logging.getLogger(__name__)
 
 _BUFFERED_BATCHES = 4  # events in the agent's buffer; here an event is a whole batch
 VERSION_CHECK_INTERVAL_S = 10.0  # one small call for each model, and one inference for each version out of service
+_COMMIT_PATIENCE_S = 5.0  # batches of the partition wait meanwhile
 _STAYS_PER_POLL_INTERVAL = 10  # reports of a paused worker to its group in the time after which it would be given up
 
 
@@ -177,7 +178,7 @@ def create_app(
 
     async def committed(tp: TP) -> int | None:
         try:
-            return await app.consumer.committed(tp)
+            return await asyncio.wait_for(app.consumer.committed(tp), _COMMIT_PATIENCE_S)
         except Exception as error:  # the partition stays as it is, and is asked for again
             log.debug("cannot ask for the commit of %s-%d: %r", *tp, error)
             return None
@@ -241,7 +242,7 @@ def create_app(
 
     async def take_up_quiet(tp: TP) -> bool:
         known = await committed(tp)
-        if known:
+        if known and tp in app.consumer.assignment():  # it may have been revoked meanwhile
             worker_of(tp)
         return known is not None
 

@@ -294,8 +294,12 @@ class PartitionWorker:
         Each slice of them has a commit of its own, which records how far the clock has come with it. A batch that
         arrives in between goes first.
         """
-        if self._position_unsure and not await self._continues_quietly():
-            return
+        if self._position_unsure:
+            self._position_unsure = False  # an assignment meanwhile sets it again
+            known = await self._continues_quietly()
+            if not known or self._position_unsure:
+                self._position_unsure = True
+                return
         while self._incoming.empty():
             windows = self._engine.windows
             if windows is None or not windows.is_idle(self._now_ms()) or not await self._confirm():
@@ -331,7 +335,6 @@ class PartitionWorker:
                 raise OwnershipLost(f"another worker has committed {committed}, and the windows end at {applied_to}")
             self._drop_windows()
             self._next_offset = committed
-        self._position_unsure = False
         await self._engine.restore(self._next_offset)
         return True
 

@@ -120,8 +120,11 @@ async def _read(
     """Pass the records of `[first, next_offset)` to `apply` and return their number."""
     consumer.seek(tp, first)
     count = 0
-    while await consumer.position(tp) < next_offset:
-        for records in (await consumer.getmany(tp, timeout_ms=_POLL_MS)).values():
+    while (position := await consumer.position(tp)) < next_offset:
+        found = await consumer.getmany(tp, timeout_ms=_POLL_MS)
+        if not found and position >= (await consumer.end_offsets([tp]))[tp]:
+            break  # the log was cut or made anew below the commit
+        for records in found.values():
             wanted = [record for record in records if record.offset < next_offset]
             if wanted:
                 await apply(wanted)

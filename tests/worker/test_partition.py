@@ -270,6 +270,28 @@ async def test_after_an_assignment_the_clock_closes_nothing_before_the_position_
         assert it.rebuilder.calls == [0], "the windows continue"
 
 
+async def test_an_assignment_while_the_commit_is_asked_for_is_not_forgotten() -> None:
+    async with bench() as it:
+        await it.work(steps(*range(10)))
+        published = list(it.values)
+        asked = asyncio.Event()
+        answer = asyncio.get_running_loop().create_future()
+
+        async def slow() -> int | None:
+            asked.set()
+            return await answer
+
+        it.worker._committed = slow
+        it.worker.check_position()
+        await asked.wait()
+        it.worker.check_position()  # given away and back
+        it.now_ms[0] += 60_000
+        it.worker._committed = asyncio.Event().wait  # type: ignore[assignment]  # asked again, without an answer yet
+        answer.set_result(10)
+        await settle()
+        assert it.values == published
+
+
 async def test_a_partition_that_is_quiet_when_its_worker_starts_is_closed_by_the_clock() -> None:
     topic = steps(0, 1, 2)
     async with bench(topic=topic) as living:

@@ -1,5 +1,6 @@
 """Which part of the topic a rebuild reads, with an in-memory consumer; tests/integration uses a real one."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -232,6 +233,14 @@ async def test_an_empty_topic_needs_no_rebuild(monkeypatch: pytest.MonkeyPatch) 
 async def test_compacted_records_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log(commit=worker_commit(30, 10), compacted=set(range(12, 28)), per_poll=3, empty_polls=2)
     assert await read(log, 30, monkeypatch) == [10, 11, 28, 29]
+
+
+@pytest.mark.parametrize("empty_polls", [0, 3])
+async def test_a_log_that_was_cut_below_the_commit_is_read_to_its_end(
+    empty_polls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log(end=20, commit=worker_commit(50, 5), empty_polls=empty_polls)
+    assert await asyncio.wait_for(read(log, 50, monkeypatch), 10) == list(range(5, 20))
 
 
 async def test_a_failed_read_closes_the_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
