@@ -17,6 +17,7 @@ LOOP_SILENCE = "glaim_stream.worker.run:LOOP_SILENCE_S"
 BREAKER_REST = "glaim_stream.build:BREAKER_REST_S"
 SCORE_LEAST = "glaim_stream.pipeline.pipeline:FEWEST_WINDOWS"
 BATCHES_IN_FLIGHT = "glaim_stream.worker.app:BATCHES_IN_FLIGHT"
+TOPIC_LOOK_S = "glaim_stream.worker.lost_offsets:TOPIC_LOOK_S"
 _GIVEN = re.compile(r"([\w.]+):([\w.]+)=(.+)")
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from glaim_stream.kafka.ranges import Progress, Range, no_topic, partitions_of, ranges_of, read_range, reader
     from glaim_stream.kafka.send import Headers, Send, send_errors
     from glaim_stream.kafka.tail import Filter, Start, await_output, fits, follow_rows, names_there
-    from glaim_stream.kafka.topics import connected_admin, ensure_topic, ensure_topics
+    from glaim_stream.kafka.topics import connected_admin, ensure_topic, ensure_topics, topic_id
     from glaim_stream.kafka.transactions import TransactionalPublisher, transactional_id
     from glaim_stream.kafka.unreadable import read_every_record
     from glaim_stream.kafka.wire import Record
@@ -82,6 +82,7 @@ __all__ = [
     "rebuild_from_metadata",
     "require_partition",
     "send_errors",
+    "topic_id",
     "transaction_timeout_ms",
     "transactional_id",
 ]

@@ -3,8 +3,9 @@
     {"kind": "lost", "topic": "sensor-readings", "partition": 3, "first": 1200, "until": 5000, "reason": "removed"}
 
 The offsets `[first, until)` were removed by retention or by an operator before a worker had read them (`removed`), or
-the topic was cut or made anew below what had been committed (`truncated`). The key is the topic and the partition. An
-event may be repeated: a worker that starts before new records come finds the same range again.
+the topic was cut or made anew below what had been committed (`truncated`), or it was deleted and made anew under a
+worker, whose position lies inside the new topic, so that it goes on there (`replaced`). The key is the topic and the
+partition. An event may be repeated: a worker that starts before new records come finds the same range again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Literal
 import msgspec
 
 KIND = "lost"
-Reason = Literal["removed", "truncated"]
+Reason = Literal["removed", "truncated", "replaced"]
 
 
 @dataclass(frozen=True, order=True, slots=True)

@@ -91,6 +91,19 @@ def connected_admin(settings: Settings) -> Iterator[KafkaAdminClient]:
         admin.close()
 
 
+def topic_id(settings: Settings, topic: str) -> str | None:
+    """The id that a topic keeps for its life; None if there is no such topic, or from brokers before 2.8.
+
+    Raises:
+        BrokerUnready: no broker answers.
+        SettingsError: the brokers refuse the connection.
+    """
+    with connected_admin(settings) as admin:
+        (found,) = admin.describe_topics([topic])
+    id_ = str(found.get("topic_id") or "")
+    return id_ if id_.strip("0-") else None
+
+
 def _partitions(admin: KafkaAdminClient, topic: str) -> int | None:
     if topic not in admin.list_topics():
         return None

@@ -18,12 +18,14 @@ from glaim_stream.core import metrics
 from glaim_stream.core.errors import SendError
 from glaim_stream.core.retry import LOST_OFFSETS
 from glaim_stream.core.settings import Settings
-from glaim_stream.kafka import Loss, Send, consumer_options, lost_range
+from glaim_stream.core.times import steady_s
+from glaim_stream.kafka import Loss, Send, consumer_options, lost_range, topic_id
 from glaim_stream.output import DOCUMENT_TYPE
 
 log = logging.getLogger(__name__)
 
 INTERVAL_S = 5.0
+TOPIC_LOOK_S = 20.0  # between looks at the topic's id, which take a connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class Gaps:
     def __init__(self) -> None:
         self.found: asyncio.Queue[Gap] = asyncio.Queue()
         self._delivered_to: dict[int, int] = {}
+        self._furthest: dict[int, int] = {}  # as `_delivered_to`, also of partitions that were revoked
+        self.set_back: set[int] = set()  # partitions that were delivered again from an earlier offset
 
     def deliver(self, partition: int, offsets: Sequence[int], committed: int | None) -> None:
         """Compare the ascending offsets of a batch with what was delivered; it may be one that was delivered before.
@@ -57,6 +61,9 @@ class Gaps:
         delivered_to = self._delivered_to.get(partition)
         self._delivered_to[partition] = last + 1
         expected = committed if delivered_to is None else min(delivered_to, first)
+        if first < self._furthest.get(partition, 0):
+            self.set_back.add(partition)
+        self._furthest[partition] = last + 1
         if expected is not None and expected != first:
             self.found.put_nowait(Gap(partition, expected, first))
         if last - first + 1 != len(offsets):
@@ -76,6 +83,8 @@ class LostOffsets:
         self._settings, self._send = settings, send
         self._removed_until: dict[int, int] = {}  # end of the reported range by partition
         self._truncated: set[tuple[int, int]] = set()  # partitions and commits that were reported
+        self._topic_id: str | None = None
+        self._passed: dict[int, int] = {}  # offsets by partition that were answered at the last look at the topic's id
 
     async def watch(
         self,
@@ -94,6 +103,7 @@ class LostOffsets:
         """
         pauses = LOST_OFFSETS.pauses()
         waiting: list[Gap] = []
+        look_s = 0.0
         while True:
             # Without a topic it joins no group and fetches nothing.
             consumer = AIOKafkaConsumer(**consumer_options(self._settings), group_id=self._settings.consumer_group)
@@ -106,6 +116,9 @@ class LostOffsets:
                         await self._judge(consumer, partition, holes)
                     if not waiting:
                         await self._judge_idle(consumer, answered())
+                        if steady_s() >= look_s:
+                            look_s = steady_s() + TOPIC_LOOK_S
+                            await self._judge_topic(consumer, gaps, answered())
                     waiting = []
                     pauses = LOST_OFFSETS.pauses()
             except Exception as error:  # the gap stays, and is judged when the broker is back
@@ -119,6 +132,22 @@ class LostOffsets:
             committed = await consumer.committed(TopicPartition(self._settings.input_topic, partition))
             if committed:
                 await self._judge(consumer, partition, [(committed, None)])
+
+    async def _judge_topic(self, consumer: AIOKafkaConsumer, gaps: Gaps, answered: Mapping[int, int | None]) -> None:
+        """Report what a worker skips in a topic that was deleted and made anew, because the worker goes on above it.
+
+        Where the new topic ends below its position, the client begins with the oldest record.
+        """
+        found = await asyncio.to_thread(topic_id, self._settings, self._settings.input_topic)
+        if found is not None and self._topic_id not in (None, found):
+            log.error("%s was deleted and made anew while this worker read it", self._settings.input_topic)
+            for partition in sorted(self._passed.keys() & answered.keys() - gaps.set_back):
+                tp, passed = TopicPartition(self._settings.input_topic, partition), self._passed[partition]
+                if passed <= (await consumer.end_offsets([tp]))[tp]:
+                    await self._report(Loss(tp.topic, partition, 0, passed, "replaced"), passed)
+        gaps.set_back.clear()
+        self._topic_id = found or self._topic_id
+        self._passed = {partition: offset for partition, offset in answered.items() if offset}
 
     async def _judge(self, consumer: AIOKafkaConsumer, partition: int, holes: Sequence[tuple[int, int | None]]) -> None:
         """Judge holes, as the offset that was expected and the one that was found; None where none was."""
@@ -142,6 +171,11 @@ class LostOffsets:
             log.error(
                 "%s-%d: the offsets %d to %d were removed before they were read: their readings are lost. Give the "
                 "topic a retention longer than workers may be away.", topic, partition, loss.first, loss.until - 1,
+            )  # fmt: skip
+        elif loss.reason == "replaced":
+            log.error(
+                "%s-%d: what the new topic holds below offset %d is not read. Stop the workers, set their group back "
+                "to the earliest offset, and start them", topic, partition, loss.until,
             )  # fmt: skip
         else:
             self._truncated.add((partition, expected))

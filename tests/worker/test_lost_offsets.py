@@ -60,6 +60,7 @@ class Broker:
     failures: int = 0
     sent: list[Loss] = field(default_factory=list)
     refusals: int = 0
+    topic_id: str | None = "one"
 
     def consumer(self, **options: Any) -> Any:
         assert options["group_id"] == SETTINGS.consumer_group
@@ -103,6 +104,8 @@ async def watching(
 ) -> AsyncIterator[Gaps]:
     monkeypatch.setattr(module, "AIOKafkaConsumer", broker.consumer)
     monkeypatch.setattr(module, "LOST_OFFSETS", Retry(0.001, 0.001))
+    monkeypatch.setattr(module, "TOPIC_LOOK_S", 0.0)
+    monkeypatch.setattr(module, "topic_id", lambda settings, topic: broker.topic_id)
     gaps = Gaps()
     watch = LostOffsets(SETTINGS, broker.send).watch(gaps, lambda: answered or {}, interval_s=0.005)
     task = asyncio.create_task(watch)
@@ -145,6 +148,29 @@ async def test_a_range_that_was_removed_inside_a_poll_is_lost_and_the_marker_beh
         await asyncio.sleep(0.02)
     assert broker.sent == [Loss("sensor-readings", 3, 22, 70, "removed")]
     assert counted() == before + 48
+
+
+async def test_a_topic_that_was_made_anew_is_reported_where_the_worker_goes_on_inside_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = Broker({0: (0, 100), 1: (0, 100), 2: (0, 100), 3: (0, 100)})
+    answered: dict[int, int | None] = {0: 100, 1: 100, 2: 100, 3: None}
+    async with watching(broker, monkeypatch, answered) as gaps:
+        for partition in (0, 1, 2):
+            gaps.deliver(partition, range(100), None)
+        await asyncio.sleep(0.05)
+        broker.topic_id = None  # deleted, or a broker that names no ids
+        await asyncio.sleep(0.05)
+        assert broker.sent == []
+        broker.logs |= {0: (0, 160), 1: (0, 40), 2: (0, 160)}
+        gaps.forget(2)
+        gaps.deliver(2, range(5), None)  # its commit went with the topic, so it begins anew
+        broker.topic_id = "two"
+        await until_sent(broker, 1)
+        await asyncio.sleep(0.05)
+    assert broker.sent == [Loss("sensor-readings", 0, 0, 100, "replaced")]
+    assert "sensor-readings was deleted and made anew while this worker read it" in caplog.text
+    assert "sensor-readings-0: what the new topic holds below offset 100 is not read" in caplog.text
 
 
 async def test_holes_of_transactions_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
