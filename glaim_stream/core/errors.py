@@ -104,7 +104,29 @@ def listed(names: Sequence[object]) -> str:
     return ", ".join(map(str, names[:MAX_LISTED_NAMES])) + (f" and {more} more" if more > 0 else "")
 
 
-SIMILAR = "did you mean"  # in a message of `unknown_name`, if a name resembles the one that is not there
+class NoTopic(SettingsError):
+    """There is no such topic; `near` are the names of topics that resemble it."""
+
+    def __init__(self, message: str, near: Sequence[str]) -> None:
+        super().__init__(message)
+        self.near = near
+
+
+def resembling(found: str, known: Iterable[str]) -> list[str]:
+    """The names that resemble one that is not there, at most two spellings, ascending."""
+    from difflib import get_close_matches  # late: only errors need it
+
+    names = sorted(set(known))
+    close = get_close_matches(found.casefold(), [name.casefold() for name in names], n=2)
+    return [name for name in names if name.casefold() in close]
+
+
+def names_known(found: str, known: Iterable[str]) -> str:
+    """The end of a message for a name that is not there: the names that resemble it, and those that are there."""
+    names = sorted(set(known))
+    near = resembling(found, names)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    return f"{hint}known: {listed(names) or 'none'}"
 
 
 def unknown_name(what: str, found: str, known: Iterable[str]) -> str:
@@ -115,10 +137,4 @@ def unknown_name(what: str, found: str, known: Iterable[str]) -> str:
         found: the name.
         known: the names that are there.
     """
-    from difflib import get_close_matches
-
-    names = sorted(set(known))
-    close = get_close_matches(found.casefold(), [name.casefold() for name in names], n=2)
-    near = [name for name in names if name.casefold() in close]
-    hint = f"{SIMILAR} {' or '.join(near)}? " if near else ""
-    return f"expected {what}, found {found!r}; {hint}known: {listed(names) or 'none'}"
+    return f"expected {what}, found {found!r}; {names_known(found, known)}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -88,6 +89,21 @@ def alike(rows: NDArray[np.int64], *keys: NDArray[np.integer]) -> Iterator[NDArr
     ends = np.append(starts[1:], len(rows))
     for group in first.tolist():
         yield rows[order[starts[group] : ends[group]]]
+
+
+def first_of_records(rejects: Iterable[Reject]) -> list[Reject]:
+    """The first reject of each record, in order."""
+    first: dict[int, Reject] = {}
+    for reject in rejects:
+        first.setdefault(reject.offset, reject)
+    return list(first.values())
+
+
+def causes_said(causes: Counter[DeadLetterCause], examples: Mapping[DeadLetterCause, str]) -> str:
+    """The three most frequent causes with their numbers, and the example of the first of them."""
+    most = causes.most_common(3)
+    named = ", ".join(f"{cause.value} {count}" for cause, count in most)
+    return f"{named}; for example {examples[most[0][0]]}"
 
 
 def too_many(unusable: int, records: int, share: float, minutes: float) -> bool:

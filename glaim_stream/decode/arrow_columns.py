@@ -72,11 +72,6 @@ def faulty(column: pa.ChunkedArray, number: NDArray[np.float64]) -> NDArray[np.b
     return found if found.any() else False
 
 
-def entry_at(column: pa.ChunkedArray, row: int) -> object:
-    """An entry as a Python object."""
-    return column[row].as_py()
-
-
 def inexact(column: pa.ChunkedArray) -> NDArray[np.bool_] | bool:
     """Find the numbers of a column that are integers and equal no float of 64 bits; False if the column has none."""
     entry = _entry_type(column)

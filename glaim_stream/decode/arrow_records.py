@@ -14,7 +14,6 @@ from glaim_stream.core.readings import InputRecord
 from glaim_stream.core.rejects import DeadLetterCause, Reject
 from glaim_stream.decode.arrow_columns import (
     NameColumn,
-    entry_at,
     faulty,
     inexact,
     is_timestamp,
@@ -149,7 +148,7 @@ def _parse(streams: Sequence[_Stream], index: GroupIndex) -> Parsed:
         wrong = faulty(values, number)
 
         def stated_reading(row: int) -> Said:
-            fault = "" if wrong is False or not wrong[row] else no_number(sensor[row], entry_at(values, row))
+            fault = "" if wrong is False or not wrong[row] else no_number(sensor[row], values[row].as_py())
             return Said(stated_group(row), sensor[row], stated_time(row), fault)
 
         return Parsed(
@@ -172,7 +171,7 @@ def _parse(streams: Sequence[_Stream], index: GroupIndex) -> Parsed:
     def stated_cell(cell: int) -> Said:
         row, place = divmod(cell, width)
         wrong, name = faults[place], sensors[place]
-        fault = "" if wrong is False or not wrong[row] else no_number(name, entry_at(table[name], row))
+        fault = "" if wrong is False or not wrong[row] else no_number(name, table[name][row].as_py())
         return Said(stated_group(row), name, stated_time(row), fault)
 
     return Parsed(

@@ -23,7 +23,6 @@ from glaim_stream.files.numbers import floats_of
 from glaim_stream.files.order import Order, order_of
 from glaim_stream.files.quality import note as quality_note
 from glaim_stream.files.quality import qualities
-from glaim_stream.files.roles import tells_time
 from glaim_stream.files.sentinels import note as sentinel_note
 from glaim_stream.files.sentinels import sentinels
 from glaim_stream.files.stamps import Stamps, finer
@@ -318,7 +317,9 @@ def _measured(
     unused: dict[str, str] = {}
     if not layout.sensor:
         others = [column for column in rest if column != layout.group]
-        others_ms = [each for each in others if each in numbers and tells_time(each, numbers[each], axis.stamps.ms)]
+        others_ms = [
+            each for each in others if each in numbers and roles.tells_time(each, numbers[each], axis.stamps.ms)
+        ]
         other_times = [*_other_times(table.columns, numbers, axis.times.columns), *others_ms]
         times = dict.fromkeys(other_times, "another time")
         unused = roles.unused_columns(numbers, others, len(layout.groups), odd={**table.odd, **times})

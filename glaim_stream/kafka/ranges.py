@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from glaim_stream.core.errors import SettingsError, unknown_name
+from glaim_stream.core.errors import NoTopic, SettingsError, names_known, resembling
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.connection import admin_options, consumer_options, poll_records
 from glaim_stream.kafka.diagnosis import no_broker
@@ -152,7 +152,7 @@ async def read_range(consumer: AIOKafkaConsumer, part: Range, *, most: int | Non
             raise SettingsError(f"{part.topic}-{part.partition}: no records came from offset {position} to {part.end}")
 
 
-async def no_topic(settings: Settings, topic: str) -> SettingsError:
+async def no_topic(settings: Settings, topic: str) -> NoTopic:
     """The error for a topic that is not there, with the names of those that this user may see."""
     admin = AIOKafkaAdminClient(**admin_options(settings))
     await admin.start()
@@ -160,8 +160,8 @@ async def no_topic(settings: Settings, topic: str) -> SettingsError:
         known = [name for name in await admin.list_topics() if not name.startswith("__")]
     finally:
         await admin.close()
-    _, _, hint = unknown_name("a topic", topic, known).partition("; ")
-    return SettingsError(f"there is no topic {topic!r} at {settings.kafka} yet; {hint}")
+    message = f"there is no topic {topic!r} at {settings.kafka} yet; {names_known(topic, known)}"
+    return NoTopic(message, resembling(topic, known))
 
 
 def _offset(offsets: Offsets, partition: int, default: int) -> int:

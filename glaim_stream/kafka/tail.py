@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from aiokafka import AIOKafkaConsumer
 
-from glaim_stream.core.errors import SIMILAR, RecordError, SettingsError
+from glaim_stream.core.errors import RecordError, SettingsError
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.ranges import Offsets, no_topic, partitions_of, ranges_of, read_range, reader
 from glaim_stream.output import read_rows, without_dictionaries
@@ -90,7 +90,7 @@ async def _await_output(settings: Settings, patience_s: float, say: Callable[[st
     async with reader(settings):
         while not await partitions_of(settings, topic):
             problem = await no_topic(settings, topic)
-            if time.monotonic() >= end_s or SIMILAR in str(problem):
+            if time.monotonic() >= end_s or problem.near:
                 raise problem
             if not waiting:
                 say(f"there is no topic {topic!r} yet; waiting {patience_s:g} s for a worker to create it")

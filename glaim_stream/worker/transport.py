@@ -336,7 +336,9 @@ class Consumer(driver.Consumer):
         ledger = self.ledgers.setdefault(tp, OffsetLedger())
         first, last = records[0], records[-1]
         delivery = ledger.deliver(first.offset, last.offset + 1)
-        self.gaps.deliver(tp.partition, [record.offset for record in records], self._committed_offset.get(tp))
+        whole = last.offset - first.offset + 1 == len(records)  # as good as always
+        offsets = range(first.offset, last.offset + 1) if whole else [record.offset for record in records]
+        self.gaps.deliver(tp.partition, offsets, self._committed_offset.get(tp))
         return ConsumerMessage(
             tp.topic,
             tp.partition,

@@ -1,7 +1,7 @@
 """Reports a share of unusable records that is above the expected one: in the log, on the page and in `/health`.
 
-A worker that can use none of its input is ready, and a restart would not help; but nobody looks at a topic of dead
-letters until rows are missed.
+A worker that can use none of its input is ready, and a restart would not help. A topic of dead letters is often not
+looked at until rows are missed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from glaim_stream.core.rejects import DeadLetterCause, Reject, too_many
+from glaim_stream.core.rejects import DeadLetterCause, causes_said, first_of_records, too_many
 from glaim_stream.output import Output
 
 log = logging.getLogger(__name__)
@@ -63,14 +63,11 @@ class UnusableShare:
             bucket.records += output.records
             if output.records and self._first_s is None:
                 self._first_s = now_s
-            cause_of: dict[int, Reject] = {}
-            for reject in output.rejects:
-                if reject.cause is not DeadLetterCause.TOO_LATE:
-                    cause_of.setdefault(reject.offset, reject)
-            bucket.unusable += len(cause_of)
-            for offset, reject in cause_of.items():
+            unusable = first_of_records(each for each in output.rejects if each.cause is not DeadLetterCause.TOO_LATE)
+            bucket.unusable += len(unusable)
+            for reject in unusable:
                 bucket.causes[reject.cause] += 1
-                place = f"partition {output.partition} offset {offset}"
+                place = f"partition {output.partition} offset {reject.offset}"
                 self._examples[reject.cause] = f"{place}: {reject.detail[:_EXAMPLE_CHARS]}"
 
     def judge(self) -> str:
@@ -109,10 +106,9 @@ class UnusableShare:
     def _sentence(self, part: Sequence[_Bucket]) -> str:
         unusable, records = (sum(getattr(each, name) for each in part) for name in ("unusable", "records"))
         causes: Counter[DeadLetterCause] = sum((bucket.causes for bucket in part), Counter())
-        named = ", ".join(f"{cause.value} {count}" for cause, count in causes.most_common(3))
         return (
             f"{unusable} of the last {records} records cannot be used in whole or in part, {self._expected:.0%} are "
-            f"expected (GLAIM_DEAD_LETTER_SHARE): {named}; for example {self._examples[causes.most_common(1)[0][0]]}"
+            f"expected (GLAIM_DEAD_LETTER_SHARE): {causes_said(causes, self._examples)}"
         )
 
 

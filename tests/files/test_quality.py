@@ -1,4 +1,4 @@
-"""Readings of doubt fill nobody: columns of quality, error codes, high sentinels, meters at zero."""
+"""Doubtful readings fill no other cell: columns of quality, error codes, high sentinels, meters at zero."""
 
 import datetime as dt
 import io

@@ -95,7 +95,7 @@ async def test_the_browser_shows_a_faulty_sensor_and_its_end(tab: Tab) -> None:
         await tab.has(SENSORS, FIGURES)
         await tab.until("document.querySelector('#faults-note').textContent.startsWith('1 faulty')")
         marks = f"[...document.querySelectorAll('{TILES}')].map(tile => tile.querySelector('em').textContent)"
-        assert await tab.run(marks) == ["1 faulty", "", "", ""], "it needs somebody, so it comes first"
+        assert await tab.run(marks) == ["1 faulty", "", "", ""], "faulty groups come first"
         assert (
             await tab.run("[...document.querySelectorAll('.fault')].map(e => e.textContent).join('')")
             == "frozen or at its limit"

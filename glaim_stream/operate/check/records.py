@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaError
 
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.errors import SettingsError
-from glaim_stream.core.rejects import DeadLetterCause, too_many
+from glaim_stream.core.rejects import DeadLetterCause, causes_said, first_of_records, too_many
 from glaim_stream.core.settings import Settings
 from glaim_stream.decode import Decoder, GroupIndex
 from glaim_stream.kafka import ranges_of, read_range, reader
@@ -34,9 +34,9 @@ async def record_findings(settings: Settings, catalogue: Catalogue) -> list[Chec
                     count += len(records)
                     times += [record.timestamp for record in records if record.timestamp >= 0]
                     _, rejects = decoder.decode(records, now_ms=now_ms)
-                    for offset, reject in {reject.offset: reject for reject in reversed(rejects)}.items():
+                    for reject in reversed(first_of_records(rejects)):
                         causes[reject.cause] += 1
-                        examples[reject.cause] = f"partition {part.partition} offset {offset}: {reject.detail}"
+                        examples[reject.cause] = f"partition {part.partition} offset {reject.offset}: {reject.detail}"
     except (SettingsError, KafkaError):  # the findings on the broker and the topic name the reason
         return []
     subject, unusable, share = f"records of {topic}", causes.total(), settings.dead_letter_share
@@ -44,11 +44,10 @@ async def record_findings(settings: Settings, catalogue: Catalogue) -> list[Chec
         return []
     if unusable < count and not too_many(unusable, count, share, (now_ms - min(times)) / 60_000):
         return [ok(subject, f"{count - unusable} of the newest {count} can be used")]
-    named = ", ".join(f"{cause.value} {number}" for cause, number in causes.most_common(3))
     return [
         failed(
             subject,
             expected=f"at most {share:.0%} of the newest {count} to be unusable (GLAIM_DEAD_LETTER_SHARE)",
-            found=f"{unusable}: {named}; for example {examples[causes.most_common(1)[0][0]]}",
+            found=f"{unusable}: {causes_said(causes, examples)}",
         )
     ]

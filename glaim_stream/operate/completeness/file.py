@@ -79,7 +79,8 @@ def file_report(
     series = series_of(cells, step_ms=request.step_ms)
     if series.step_ms >= _SHORTEST_MONTH_MS:
         raise SettingsError(f"{name}: expected steps below a month, found one of {duration(series.step_ms)}")
-    methods = _methods(cells, series, request, progress, stated_methods, file.form.timezone)
+    found = _methods(cells, series, request, progress, stated_methods, file.form.timezone)
+    methods = _with_kept(found, cells, series)
     wanted = _wanted_groups(name, cells, request.groups)
     dated = cells.times_ms[cells.times_ms != NO_TIME]
     first_ms, end_ms = int(dated.min()), int(dated.max()) + series.step_ms
@@ -148,18 +149,6 @@ def _pairs(cells: Cells) -> list[tuple[int, int]]:
     return sorted(found)
 
 
-def _methods(
-    cells: Cells,
-    series: Series,
-    request: FileRequest,
-    progress: Progress | None,
-    stated: Sequence[tuple[str, Methods]],
-    timezone: str,
-) -> list[Methods]:
-    """The method of each cell: one int8 [sensors, steps] for each group."""
-    return _with_kept(_methods_of_values(cells, series, request, progress, stated, timezone), cells, series)
-
-
 def _with_kept(methods: list[Methods], cells: Cells, series: Series) -> list[Methods]:
     """The methods with the cells observed that hold something else than a usable reading."""
     for column in cells.columns:
@@ -168,7 +157,7 @@ def _with_kept(methods: list[Methods], cells: Cells, series: Series) -> list[Met
     return methods
 
 
-def _methods_of_values(
+def _methods(
     cells: Cells,
     series: Series,
     request: FileRequest,
@@ -176,7 +165,7 @@ def _methods_of_values(
     stated: Sequence[tuple[str, Methods]],
     timezone: str,
 ) -> list[Methods]:
-    """The same, with nothing in cells that hold no value."""
+    """The method of each cell, nothing in those without a value: one int8 [sensors, steps] for each group."""
     if request.fill:
         if request.step_ms is not None:
             raise SettingsError("expected --fill without --step: filling finds the step from the times")

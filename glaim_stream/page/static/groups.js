@@ -60,15 +60,16 @@ export class Groups {
     this.filter();
   }
 
-  /** Puts the groups that need somebody first; where none has changed, the tiles stay where they are. */
+  /** Sorts by urgency and filters, if a group's urgency has changed; otherwise the tiles stay where they are. */
   sort() {
     const urgency = Array.from(this.state, (code, place) => (code !== 2 && this.faulty[place] ? 1 : URGENCY[code]));
-    if (urgency.every((each, place) => each === this.urgency[place])) return;
+    if (urgency.every((each, place) => each === this.urgency[place])) return false;
     const active = this.shown[this.active];
     this.urgency = urgency;
     this.order.sort((one, other) => urgency[one] - urgency[other] || this.rank[one] - this.rank[other]);
     this.filter();
     this.active = Math.max(0, this.shown.indexOf(active));
+    return true;
   }
 
   setStates(event) {
@@ -85,7 +86,7 @@ export class Groups {
       this.chips[code].button.hidden = counts[code] === 0 && this.only !== code;
     });
     document.getElementById("count").textContent = this.names.length.toLocaleString("en");
-    this.sort();
+    if (this.sort()) return;
     if (this.only === null) this.later();
     else this.filter();
   }
