@@ -66,13 +66,13 @@ async def test_a_check_uses_the_ids_of_the_workers_and_fences_none(
     ("resource", "name", "operation", "sentences"),
     [
         (
-            ResourceType.TRANSACTIONAL_ID, "{group}-{input}-1", ACLOperation.WRITE,
-            ("transactions of {group}-{input}-1: expected this user to have WRITE and DESCRIBE",
+            ResourceType.TRANSACTIONAL_ID, "{group}-{input}-1-{length}", ACLOperation.WRITE,
+            ("transactions of {group}-{input}-1-{length}: expected this user to have WRITE and DESCRIBE",
              "kafka-acls.sh --add --operation Write --operation Describe --transactional-id '{group}-{input}-'"),
         ),
         (
-            ResourceType.TRANSACTIONAL_ID, "{group}-{input}-0", ACLOperation.DESCRIBE,
-            ("transactions of {group}-{input}-0: expected this user to have WRITE and DESCRIBE",),
+            ResourceType.TRANSACTIONAL_ID, "{group}-{input}-0-{length}", ACLOperation.DESCRIBE,
+            ("transactions of {group}-{input}-0-{length}: expected this user to have WRITE and DESCRIBE",),
         ),
         (
             ResourceType.GROUP, "{group}", ACLOperation.READ,
@@ -86,7 +86,7 @@ def test_a_missing_right_is_named_with_its_command(
 ) -> None:  # fmt: skip
     settings = settings_for(kafka_with_acls, topic_prefix)
     ensure_topics(settings)
-    names = {"group": settings.consumer_group, "input": settings.input_topic}
+    names = {"group": settings.consumer_group, "input": settings.input_topic, "length": len(settings.consumer_group)}
     admin = KafkaAdminClient(bootstrap_servers=settings.kafka)
     try:
         pattern = ResourcePattern(resource, name.format(**names), ACLResourcePatternType.LITERAL)

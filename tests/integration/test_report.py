@@ -142,7 +142,7 @@ def test_what_cannot_be_read_and_what_is_not_there(settings: Settings, tmp_path:
     absent = settings.output_topic[:-1]
     topic = call_command(settings, "report", "--output-topic", absent)
     assert topic.returncode == 2
-    assert f"found '{absent}'; did you mean " in topic.stderr
+    assert f"there is no topic '{absent}' at {settings.kafka} yet; did you mean " in topic.stderr
     assert settings.output_topic in topic.stderr
     future = call_command(settings, "report", "--since", "2099-01-01")
     assert future.returncode == 1
