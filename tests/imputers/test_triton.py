@@ -155,6 +155,17 @@ async def test_a_call_is_retried_until_the_deadline() -> None:
         await imputer.close()
 
 
+async def test_a_try_that_the_deadline_cuts_off_is_reported_with_the_error_before_it() -> None:
+    async with served(UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED) as (url, server):
+        imputer = TritonImputer(url, {"m": contract()}, deadline_s=30)
+        client = imputer._connected()
+        with pytest.raises(ImputerUnavailable, match=r"did not answer in 30 s: .*UNAVAILABLE"):
+            await imputer.impute(WINDOWS)
+        assert len(server.shapes) == 2
+        assert imputer._connected() is not client
+        await imputer.close()
+
+
 @pytest.mark.parametrize(
     ("reply", "message"),
     [

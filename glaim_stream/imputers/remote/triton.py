@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -26,6 +27,7 @@ from glaim_stream.imputers.version_choice import VersionChoice
 from glaim_stream.models import Contracts
 
 _UNREACHABLE = "StatusCode.UNAVAILABLE"  # unreachable or restarting
+_DEADLINE = "StatusCode.DEADLINE_EXCEEDED"  # a call without an answer in the time that was left to it
 _TOKEN_REFUSED = ("StatusCode.UNAUTHENTICATED", "StatusCode.PERMISSION_DENIED")  # a new token may be on its way
 _NOT_SERVED = "StatusCode.NOT_FOUND"  # the server is draining, or still loading the model, or does not have it
 _OF_THE_VERSION = ("StatusCode.INTERNAL", "StatusCode.UNKNOWN", "StatusCode.INVALID_ARGUMENT")  # another may answer
@@ -298,7 +300,7 @@ class TritonImputer:
         loop = asyncio.get_running_loop()
         pauses = TRITON.pauses(most_s=self._deadline_s)
         tries = 0
-        refused: InferenceServerException | None = None  # tells more than the deadline that cuts off the next try
+        before: InferenceServerException | None = None  # tells more than the deadline that cuts off the next try
         while True:
             tries += 1
             left_s = end_s - loop.time()
@@ -313,23 +315,25 @@ class TritonImputer:
                     headers=self._access.headers(),
                 )
             except InferenceServerException as error:
-                elsewhere = error.status() == _RETRIED_ELSEWHERE and tries < _MAX_TRIES
+                status = error.status()
+                elsewhere = status == _RETRIED_ELSEWHERE and tries < _MAX_TRIES
                 if elsewhere and tries == 1:
                     continue
-                if error.status() not in (_UNREACHABLE, _NOT_SERVED, *_TOKEN_REFUSED) and not elsewhere:
-                    message = f"{self._url}: {self._access.explained(refused or error)}"
-                    if error.status() in _OF_THE_VERSION:
-                        raise WrongAnswer(message, "error", version) from error
-                    kind = ImputerUnavailable if error.status() == "StatusCode.DEADLINE_EXCEEDED" else ImputerError
-                    raise kind(message) from error
-                if error.status() in _TOKEN_REFUSED:
-                    refused = error
-                pause_s = next(pauses)
+                if status in (_UNREACHABLE, _NOT_SERVED, *_TOKEN_REFUSED) or elsewhere:
+                    before = error
+                    pause_s = next(pauses)
+                elif status == _DEADLINE:
+                    pause_s = math.inf
+                else:
+                    message = f"{self._url}: {self._access.explained(error)}"
+                    of_version = status in _OF_THE_VERSION
+                    raise (WrongAnswer(message, "error", version) if of_version else ImputerError(message)) from error
                 if loop.time() + pause_s >= end_s:
-                    if error.status() == _UNREACHABLE:  # otherwise the connection works, and serves the other models
+                    cause = before or error
+                    if cause.status() == _UNREACHABLE:  # otherwise the connection works, and serves the other models
                         self._forget(client)
                     raise ImputerUnavailable(
-                        f"{self._url} did not answer in {self._deadline_s} s: {self._access.explained(error)}"
+                        f"{self._url} did not answer in {self._deadline_s} s: {self._access.explained(cause)}"
                     ) from error
             await asyncio.sleep(pause_s)
 
