@@ -53,6 +53,7 @@ from training.runtime import keep_memory, machine
 
 Fill = Callable[[Floats, Bools], Floats]  # (values with 0 where missing, observed), both [B, C, T] -> filled [B, C, T]
 BATCH = 64
+BEYOND_NOISE = 2.0  # standard errors by which the best of a table has to be better
 METHODS = ("model", "gaussian", "interpolation", "last_value", "mean")  # a report may lack one of the first two
 BY_SENSOR = ("block_0.3", "edge_one")  # cases with a table of the sensors on the page; the JSON has all
 NAMES = {"gaussian": "closed form", "interpolation": "linear interpolation", "last_value": "last value"}
@@ -91,10 +92,12 @@ class ErrorTally:
         self.squared = np.zeros(sensors)
         self.absolute = np.zeros(sensors)
         self.count = np.zeros(sensors, np.int64)
+        self.by_window: list[NDArray[np.float64]] = []  # of each batch [B, 2]: sums of squared and absolute errors
 
     def add(self, filled: Floats, truth: Floats, hidden: Bools) -> None:
         """Add the errors of the hidden cells of a batch [B, C, T]."""
         error = np.where(hidden, filled.astype(np.float64) - truth, 0.0)
+        self.by_window.append(np.stack([np.square(error).sum(axis=(1, 2)), np.abs(error).sum(axis=(1, 2))], axis=1))
         self.squared += np.square(error).sum(axis=(0, 2))
         self.absolute += np.abs(error).sum(axis=(0, 2))
         self.count += hidden.sum(axis=(0, 2))
@@ -118,6 +121,24 @@ class ErrorTally:
             unit = {"mse_unit": mse * std[index] ** 2, "mae_unit": mae * std[index]}
             rows[name] = {"cells": int(self.count[index]), "mse": mse, "mae": mae, **unit}
         return {"mse": self.mse, "mae": self.mae, "sensors": rows}
+
+
+def winners(tallies: Mapping[str, ErrorTally]) -> dict[str, str | None]:
+    """Return for `mse` and `mae` the method with the least error, None where another one is as good within the noise.
+
+    The noise is that of the difference in the same windows: BEYOND_NOISE standard errors of its mean. Windows that
+    overlap are not independent, so it is rather too small.
+    """
+    by_window = {name: np.concatenate(tally.by_window) for name, tally in tallies.items()}
+    found: dict[str, str | None] = {}
+    for column, metric in enumerate(("mse", "mae")):
+        best = min(by_window, key=lambda name: float(by_window[name][:, column].sum()))
+        behind = [by_window[name][:, column] - by_window[best][:, column] for name in by_window if name != best]
+        clear = all(
+            len(each) > 1 and each.mean() > BEYOND_NOISE * each.std(ddof=1) / np.sqrt(len(each)) for each in behind
+        )
+        found[metric] = best if clear else None
+    return found
 
 
 def with_fallback(fill: Fill) -> Fill:
@@ -173,7 +194,8 @@ def evaluate(
         times_ms: Times of the windows' rows [R]; needed with `form`.
 
     Returns:
-        case -> {"label", "windows", "cells", "methods": method -> {"mse", "mae", "sensors": sensor -> ...}}.
+        case -> {"label", "windows", "cells", "winners": metric -> method or None (see `winners`),
+        "methods": method -> {"mse", "mae", "sensors": sensor -> ...}}.
     """
     chosen = windows.spread(most)
     closed = None if form is None else closed_form.fill_of(form, scale)
@@ -196,7 +218,10 @@ def evaluate(
                 tallies[name].add(near, batch.truth, batch.hidden)
         cells = int(next(iter(tallies.values())).count.sum())
         methods = {name: tally.summary(sensors, scale.std) for name, tally in tallies.items()}
-        results[case.name] = {"label": case.label, "windows": len(chosen), "cells": cells, "methods": methods}
+        results[case.name] = {
+            "label": case.label, "windows": len(chosen), "cells": cells,
+            "winners": winners(tallies), "methods": methods,
+        }  # fmt: skip
     return results
 
 
@@ -337,15 +362,19 @@ def markdown(report: Mapping[str, Any], command: str) -> str:
         *([report["note"], ""] if report.get("note") else []),
         "## On average, standardised (MSE / MAE)",
         "",
+        f"Bold: the least error, where it is below each other by more than {BEYOND_NOISE:g} standard errors of the "
+        "difference in the same windows.",
+        "",
         f"| hidden | {heads} |",
         f"|---|{'---|' * len(methods)}",
     ]
     for case in report["cases"].values():
-        best = {metric: min(case["methods"][m][metric] for m in methods) for metric in ("mse", "mae")}
         cells = []
         for method in methods:
             score = case["methods"][method]
-            shown = [("**{:.3f}**" if score[k] <= best[k] else "{:.3f}").format(score[k]) for k in ("mse", "mae")]
+            shown = [
+                f"**{score[k]:.3f}**" if case["winners"][k] == method else f"{score[k]:.3f}" for k in ("mse", "mae")
+            ]
             cells.append(" / ".join(shown))
         lines.append(f"| {case['label']} | {' | '.join(cells)} |")
     short = shortfalls(report)

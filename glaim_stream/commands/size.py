@@ -37,6 +37,9 @@ def size(
     windows_a_gpu: Annotated[
         float | None, typer.Option(min=1, help="Windows per second of one GPU, by `python -m benchmarks.serving`.")
     ] = None,
+    closed_form: Annotated[
+        bool, typer.Option("--closed-form", help="The closed form fills alone, in the workers: no Triton, no GPU.")
+    ] = False,
 ) -> None:
     """Compute how large an installation has to be, from measured rates (docs/operations.md)."""
     from rich.table import Table
@@ -57,6 +60,7 @@ def size(
         outage_h=outage_hours,
         replication=replication,
         windows_a_gpu_s=windows_a_gpu,
+        network=not closed_form,
     )
     need = sized(load)
     table = Table("", "need", box=None, pad_edge=False)
@@ -65,6 +69,7 @@ def size(
         ("rows/s", f"{need.rows_s:,.0f}"),
         ("windows/s of the model", f"{need.windows_s:,.0f}"),
         ("worker cores at work", f"{need.cores:.2f}"),
+        ("CPU request of a worker", f"{need.worker_cores:.1f}"),
         ("workers (worker.replicas)", f"{need.workers:,}"),
         ("partitions (kafka.partitions)", f"{need.partitions:,}"),
         ("memory of a worker", f"{need.worker_bytes / 1e6:,.0f} MB"),

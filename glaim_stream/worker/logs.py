@@ -65,6 +65,9 @@ def opening_lines(settings: Settings, catalogue: Catalogue, port: int, page: str
         "local": f"TorchScript from {settings.model_repository} in this process",
         "gaussian": f"the closed form in {settings.model_repository}",
     }
+    filled_by = used.get(settings.imputer, settings.imputer)
+    if all(model.learn for model in catalogue.models) and settings.needs_model:
+        filled_by = f"the closed form that is learned; {filled_by} where a network is added"
     member = f" as {settings.instance_id}" if settings.instance_id else ""
     scheme = "http" if settings.metrics_tls_files is None else "https"
     once = settings.delivery == "exactly_once"
@@ -74,7 +77,7 @@ def opening_lines(settings: Settings, catalogue: Catalogue, port: int, page: str
         f"topics: reads {settings.input_topic}, writes rows to {settings.output_topic}, unusable records to "
         f"{settings.dlq_topic}, late readings to {settings.late_topic}, outages to {settings.outage_topic}"
         + (f", sensor health to {settings.health_topic}" if settings.judges_health else ""),
-        f"models: {models} of {settings.catalogue}; imputed by {used.get(settings.imputer, settings.imputer)}",
+        f"models: {models} of {settings.catalogue}; imputed by {filled_by}",
         f"delivery: {'exactly once, for readers of committed records' if once else 'at least once'}; commits every "
         f"{commit_interval_s(settings.kafka_extra):g} s",
         f"pages: {scheme}://{settings.metrics_host}:{port}/metrics and /health; log level {settings.log_level}",

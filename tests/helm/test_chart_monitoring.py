@@ -164,6 +164,13 @@ def test_every_limit_is_settable_and_every_name_in_a_rule_is_a_value(chart: Char
         }, name
 
 
+@pytest.mark.parametrize(("share", "limit"), [(0.05, "0.0526"), (0.3, "0.4286"), (1, "99")])
+def test_dead_letters_alert_above_the_share_that_the_workers_expect(chart: Chart, share: float, limit: str) -> None:
+    """Relative to the usable readings: a share of 0.3 of the records is 3 letters beside 7 of them."""
+    objects = chart.render(merged(SMALLEST, {"worker": {"deadLetterShare": share}}), OPERATOR)
+    assert f"> {limit} # deadLetterShare" in _expressions(alerting(objects)["spec"])
+
+
 def _expressions(spec: Object) -> str:
     return "\n".join(rule["expr"] for group in spec["groups"] for rule in group["rules"])
 

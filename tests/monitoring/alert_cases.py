@@ -340,7 +340,7 @@ CASES = (
     # --- readings
     fires(
         "GlaimDeadLettersRising", "a gateway with a new format", "30m",
-        glaim_readings_total="0+6000x60", glaim_dead_letters_total__undecodable="0x9 120+120x60",
+        glaim_readings_total="0+6000x60", glaim_dead_letters_total__undecodable="0x9 400+400x60",
     ),
     fires(
         "GlaimDeadLettersRising", "a wrong catalogue: no reading is usable", "30m",
@@ -351,8 +351,8 @@ CASES = (
         glaim_readings_total="0+60x60", glaim_dead_letters_total__undecodable="0x9 9x60",
     ),
     silent(
-        "GlaimDeadLettersRising", "a constant one in a thousand", "50m",
-        glaim_readings_total="0+60000x60", glaim_dead_letters_total__undecodable="0+60x60",
+        "GlaimDeadLettersRising", "a constant share that is expected", "50m",
+        glaim_readings_total="0+57000x60", glaim_dead_letters_total__undecodable="0+2900x60",
     ),
     fires(
         "GlaimTooLateReadings", "a gateway whose clock is a week behind", "50m",

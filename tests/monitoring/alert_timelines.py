@@ -205,7 +205,7 @@ TIMELINES = (
     ),
     timeline(
         "GlaimDeadLettersRising", 18, 12,
-        glaim_dead_letters_total__undecodable=counter(0, 100), glaim_readings_total=counter(6000, 6000),
+        glaim_dead_letters_total__undecodable=counter(0, 400), glaim_readings_total=counter(6000, 6000),
     ),
     timeline(
         "GlaimTooLateReadings", 20, 12,

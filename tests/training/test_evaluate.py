@@ -19,6 +19,7 @@ from training.evaluate import (
     evaluate_run,
     losing_sensors,
     shortfalls,
+    winners,
     with_fallback,
 )
 from training.network import build_network
@@ -56,6 +57,25 @@ def test_a_perfect_method_scores_zero_and_all_methods_fill_the_same_cells() -> N
         assert case["cells"] == sum(row["cells"] for row in case["methods"]["mean"]["sensors"].values())
     assert report["edge_one"]["cells"] == 40
     assert report["edge_all"]["cells"] == 80
+
+
+def tallied(errors: Floats) -> ErrorTally:
+    """A tally of windows with one hidden cell each."""
+    tally = ErrorTally(1)
+    cells = errors.reshape(-1, 1, 1)
+    tally.add(cells, np.zeros_like(cells), np.ones(cells.shape, np.bool_))
+    return tally
+
+
+def test_a_method_wins_only_beyond_the_noise_of_the_difference() -> None:
+    rng = np.random.default_rng(0)
+    hard = np.abs(rng.standard_normal(400)).astype(np.float32)
+    base, better = tallied(hard), tallied(hard * np.float32(0.99))
+    assert winners({"base": base, "better": better}) == {"mse": "better", "mae": "better"}, "by as much in each window"
+    as_good = tallied(rng.permutation(hard) * np.float32(0.99))
+    assert winners({"base": base, "as_good": as_good})["mae"] is None
+    assert winners({"one": base, "same": base}) == {"mse": None, "mae": None}
+    assert winners({"one": tallied(hard[:1]), "other": tallied(hard[:1] * 2)}) == {"mse": None, "mae": None}
 
 
 def test_errors_of_a_direction_go_the_shorter_way() -> None:

@@ -158,4 +158,8 @@ def test_the_log_opens_with_what_an_operator_needs() -> None:
         settings.model_copy(update={"delivery": "exactly_once", "imputer": "last_value"}), catalogue, 1
     )
     assert "imputed by last_value" in exact[2]
+    learned = catalogue.model_copy(update={"models": [catalogue.models[0].model_copy(update={"learn": True})]})
+    assert (
+        "imputed by the closed form that is learned; Triton at gpu:8001 where" in opening_lines(settings, learned, 1)[2]
+    )
     assert exact[3].startswith("delivery: exactly once")

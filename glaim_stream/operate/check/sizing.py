@@ -23,6 +23,8 @@ BYTES_A_READING: dict[Shape, float] = {"single": 98.9, "batch": 64.9, "arrow": 4
 BYTES_A_ROW = ((8.0, 456.3), (81.0, 57.2), (810.3, 10.3), (8094.0, 5.6))  # rows of a message -> bytes of each
 # The worker's own CPU time for one more window (benchmarks/README.md, Earlier measurements)
 WINDOW_CORE_S = (0.59 - 0.39) / 3547
+# whole_closed_form_per_cpu_s of benchmarks/results/stream.jsonl, with messages and probes (Intel Xeon, 2026-11-26)
+CLOSED_FORM_READINGS_A_CORE_S = 48_082
 # docs/faults.md: a running worker, without its windows
 WORKER_BASE_BYTES = 316e6
 WORKER_MOST_BYTES = 0.75 * 2**31  # three quarters of the chart's limit of 2 GiB
@@ -32,6 +34,8 @@ ROW_BYTES = 64  # bytes of a row in the columns of a closed step
 SLICE_COPIES = 2  # the windows of a slice, and the imputer's stack of them
 DECODED_READING_BYTES = 400  # upper bound while a batch is decoded and put into windows
 WAITING_SLICES = 3  # slices beside BATCHES_IN_FLIGHT: one is made, one handed over, one published
+
+LEAST_REQUEST_CORES = 0.1  # an idle worker's polls, pages and health checks
 
 WINDOW, REVISE_AFTER = 96, 8  # steps, the catalogue's defaults
 EMITTED = REVISE_AFTER + 1  # newest steps that a model fills
@@ -48,7 +52,8 @@ class Load:
         groups between them.
     rebuild_s: longest time for which a starting worker may read the topic again before it continues, seconds.
     outage_h: longest absence of workers or Triton before input is lost, hours.
-    windows_a_gpu_s: windows per second of one GPU, by `python -m benchmarks.serving`; None without a model.
+    windows_a_gpu_s: windows per second of one GPU, by `python -m benchmarks.serving`; None without a measurement.
+    network: False where the closed form fills alone, in the workers.
     """
 
     groups: int
@@ -62,6 +67,7 @@ class Load:
     outage_h: float = 24.0
     replication: int = 3
     windows_a_gpu_s: float | None = None
+    network: bool = True
 
 
 @dataclass(frozen=True)
@@ -72,13 +78,14 @@ class Sizing:
     rows_s: float
     windows_s: float
     cores: float
+    worker_cores: float  # the request of one worker: twice its share of the work while another one is away
     workers: int
     partitions: int
     worker_bytes: float
     peak_bytes: float
     partition_groups: int
     rebuild_s: float
-    gpus: int | None
+    gpus: int | None  # None: not measured
     retention_h: float
     input_bytes: float
     in_bytes_s: float
@@ -101,6 +108,8 @@ def size(load: Load) -> Sizing:
     sensors = load.groups * load.sensors
     rebuild_all_s = sensors * (1 - load.missing) * HISTORY / READINGS_A_CORE_S[load.shape]
     read_cores = readings_s / READINGS_A_CORE_S[load.shape]
+    if not load.network:
+        hole_windows_s, read_cores = 0.0, max(read_cores, readings_s / CLOSED_FORM_READINGS_A_CORE_S)
     workers = max(
         2,
         # Half a core each: the backlog of an outage is worked off in the time that the outage took.
@@ -113,9 +122,12 @@ def size(load: Load) -> Sizing:
     # A partition's probe windows are a share of its groups, 4 to 32, and as many copies of recent holes, 8 at most.
     probes = min(MOST_WINDOWS, max(FEWEST_WINDOWS, 0.05 * load.groups / partitions))
     probes += min(MOST_COPIES, probes)
-    windows_s = hole_windows_s + probes * partitions / load.step_s
+    windows_s = hole_windows_s + probes * partitions / load.step_s if load.network else 0.0
     cores = read_cores + windows_s * WINDOW_CORE_S
-    gpus = None if load.windows_a_gpu_s is None else max(2, math.ceil(2 * windows_s / load.windows_a_gpu_s))
+    if load.windows_a_gpu_s is None:
+        gpus = None if load.network else 0
+    else:
+        gpus = max(2, math.ceil(2 * windows_s / load.windows_a_gpu_s)) if load.network else 0
 
     retention_h = (HISTORY * load.step_s + load.lateness_s) / 3600 + load.outage_h
     in_bytes_s = readings_s * BYTES_A_READING[load.shape]
@@ -127,6 +139,7 @@ def size(load: Load) -> Sizing:
         rows_s=rows_s,
         windows_s=windows_s,
         cores=cores,
+        worker_cores=max(LEAST_REQUEST_CORES, math.ceil(20 * cores / (workers - 1)) / 10),
         workers=workers,
         partitions=partitions,
         worker_bytes=worker_bytes,

@@ -21,7 +21,20 @@ def measured(name: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in (RESULTS / f"{name}.jsonl").read_text().splitlines()]
 
 
+def test_without_a_network_nothing_goes_to_triton_and_the_closed_form_has_its_cores() -> None:
+    """5,000 groups of 12 sensors every 10 s: 5,700 readings/s of 48,082 that a core takes with the closed form."""
+    alone = size(Load(groups=5000, sensors=12, step_s=10, network=False))
+    assert (alone.gpus, alone.windows_s, alone.triton_bytes_s) == (0, 0, 0)
+    assert alone.cores == pytest.approx(5_700 / sizing.CLOSED_FORM_READINGS_A_CORE_S)
+    assert alone.worker_cores == 0.3
+    assert size(PUMPS).worker_cores == sizing.LEAST_REQUEST_CORES
+    assert size(replace(PUMPS, network=False)).gpus == 0
+    assert size(PUMPS).gpus is None
+
+
 def test_the_constants_are_measured_results() -> None:
+    closed_form = [each for each in measured("stream") if each["date"] == "2026-11-26T16:53:20Z"]
+    assert [each["whole_closed_form_per_cpu_s"] for each in closed_form] == [sizing.CLOSED_FORM_READINGS_A_CORE_S]
     rates = dict(sizing.READINGS_A_CORE_S)
     complete = [
         each for each in measured("stream") if each["command"] == "python -m benchmarks.stream --rounds 2 --seconds 6"

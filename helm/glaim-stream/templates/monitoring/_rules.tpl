@@ -34,6 +34,10 @@ comment with their name. Ranges and silences grow with the step, so that hourly 
 {{- $limits := .Values.monitoring.thresholds -}}
 {{- if not $limits.lagSeconds }}{{ $_ := set $values "lagSeconds" (max 60 $step | toString) }}{{ end -}}
 {{- if not $limits.silenceSeconds }}{{ $_ := set $values "silenceSeconds" (max 900 (mul 3 $step) | toString) }}{{ end -}}
+{{- if not $limits.deadLetterShare -}}
+{{- $share := minf 0.99 .Values.worker.deadLetterShare -}}
+{{- $_ := set $values "deadLetterShare" (round (divf $share (subf 1 $share)) 4 | toString) -}}
+{{- end -}}
 {{- with .Values.monitoring.objectives -}}
 {{- $_ := set $values "minimumEvents" (.minimumEvents | int64 | toString) -}}
 {{- range $name := list "timeliness" "completeness" "availability" "modelShare" -}}
