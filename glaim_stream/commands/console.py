@@ -42,14 +42,17 @@ def progress_bar(what: str, unit: str) -> Iterator[Callable[[int, int], object]]
             yield lambda done, total: bar.update(task, completed=done, total=total)
         return
     began_s = last_s = time.monotonic()
+    begun: int | None = None  # what an earlier run did tells nothing about the speed of this one
     shown = 0
 
     def line(done: int, total: int) -> None:
-        nonlocal last_s, shown
+        nonlocal began_s, begun, last_s, shown
         now_s = time.monotonic()
+        if begun is None:
+            begun, shown, began_s = done, done, now_s
         if now_s - last_s >= _LINE_EVERY_S and done > shown:
             last_s, shown = now_s, done
-            left_s = (now_s - began_s) / done * (total - done)
+            left_s = (now_s - began_s) / (done - begun) * (total - done)
             print(f"{what}: {done} of {total} {unit}, about {left_s:.0f} s left", file=sys.stderr, flush=True)
 
     yield line

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
+from glaim_stream.commands.console import progress_bar
 from glaim_stream.commands.files import PIPE, Detected, content_of, opened
 from glaim_stream.commands.flags import expand_flags
 from glaim_stream.commands.signals import exit_at_sigterm
 
 if TYPE_CHECKING:
     from glaim_stream.commands.train_process import Training
-    from glaim_stream.files import Cells
+    from glaim_stream.files import Cells, Series
     from glaim_stream.form import ClosedForm
-    from glaim_stream.tables import Outcome
+    from glaim_stream.tables import Outcome, Work
 
 EXIT_NOTHING_FILLED = 1  # the file has holes, and none of them could be filled
 
@@ -81,6 +84,10 @@ def fill(
         bool,
         typer.Option("--no-plausibility", help="Use readings far from their neighbours, too, to fill holes."),
     ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of processes that fill groups. [default: the cores that it may use]"),
+    ] = None,
 ) -> None:
     """Fill the holes of a file and give the same table back: same rows, columns, order and observed cells.
 
@@ -94,7 +101,7 @@ def fill(
     exit_at_sigterm()
     fill_file(
         file, reading, writing, model=model, minutes=minutes, save_model=save_model, max_gap=max_gap,
-        plausibility=not no_plausibility,
+        plausibility=not no_plausibility, jobs=jobs,
     )  # fmt: skip
 
 
@@ -108,6 +115,7 @@ def fill_file(
     save_model: Path | None = None,
     max_gap: int | None = None,
     plausibility: bool = True,
+    jobs: int | None = None,
 ) -> None:
     """Do what `fill` does with these arguments.
 
@@ -131,15 +139,18 @@ def fill_file(
 
     if minutes is not None and not 0 < minutes < float("inf"):
         raise SettingsError(f"expected --minutes above 0, found {minutes:g}")
+    if minutes is not None and jobs is not None:
+        raise SettingsError("expected --jobs without --minutes: a network fills in one process")
     if minutes is not None and (model is not None or save_model is not None):
         raise SettingsError("expected --minutes without --model and --save-model; `glaim-stream fit` keeps a network")
     target = _target(file, writing)
     say = _say(sys.stderr if target == PIPE else sys.stdout)
     form = None if model is None else _model(model)
     name = "standard input" if file == PIPE else Path(file).name
+    raw = content_of(file)
     user_file = open_file(
         name,
-        content_of(file),
+        raw,
         timezone=reading.timezone,
         group=reading.group,
         **reading.stated,
@@ -151,16 +162,18 @@ def fill_file(
     require_additions(user_file, flags=writing.flags, insert_rows=writing.insert_rows)  # before the fit, which is long
     if writing.insert_rows:
         require_insertable(cells, found)
-    with task_progress() as progress, _training(minutes) as train:
-        outcome = fill_cells(
-            cells, found, form=form, train=train, max_gap=max_gap, timezone=user_file.form.timezone,
-            plausibility=plausibility, progress=progress,
-        )  # fmt: skip
-    compress = target.endswith(".gz") or (user_file.gzipped and target in (PIPE, file))
-    with opened(target) as out:
-        inserted = write(
-            user_file, cells, outcome, out, flags=writing.flags, insert_rows=writing.insert_rows, compress=compress
-        )
+    depends_on = {"flags": [asdict(reading), max_gap, plausibility, None if form is None else form.digest]}
+    with _work(target, raw, found, jobs, minutes, depends_on, say) as work:
+        with progress_bar("fill", "parts") as progress, _training(minutes) as train:
+            outcome = fill_cells(
+                cells, found, form=form, train=train, max_gap=max_gap, timezone=user_file.form.timezone,
+                plausibility=plausibility, work=work, progress=progress,
+            )  # fmt: skip
+        compress = target.endswith(".gz") or (user_file.gzipped and target in (PIPE, file))
+        with opened(target) as out:
+            inserted = write(
+                user_file, cells, outcome, out, flags=writing.flags, insert_rows=writing.insert_rows, compress=compress
+            )
     lines = summed(outcome, cells.holes, inserted if writing.insert_rows else None, user_file.form.moment)
     if train is not None:
         lines.insert(0, train.outcome or "no network was trained: no sensor has a closed form of plain numbers")
@@ -180,6 +193,37 @@ def fill_file(
         say([f"wrote the closed form to {save_model}"])
     if cells.holes and not outcome.filled:
         raise typer.Exit(EXIT_NOTHING_FILLED)
+
+
+@contextmanager
+def _work(
+    target: str,
+    raw: bytes,
+    found: Series,
+    jobs: int | None,
+    minutes: float | None,
+    depends_on: Mapping[str, object],
+    say: Callable[[Sequence[str]], object],
+) -> Iterator[Work]:
+    """How the groups are worked on: several processes and a folder of finished parts where these are worth it."""
+    from glaim_stream.core.cores import usable_cores
+    from glaim_stream.tables import Work, kept_parts
+
+    small = sum(each.size for each in found.values) < Work.WORTH
+    if len(found.values) < 2 or (jobs is None and (small or minutes is not None)):
+        yield Work()
+        return
+    jobs = jobs or usable_cores()
+    path = Path(os.path.realpath(target))
+    if target == PIPE or (path.exists() and not path.is_file()):
+        yield Work(jobs)
+        return
+    program = [f"{name} {version(name)}" for name in ("glaim-stream", "numpy")]
+    state = {"input": hashlib.sha256(raw).hexdigest(), "program": program, **depends_on}
+    with kept_parts(path.with_name(f"{path.name}.partial"), state) as folder:
+        if folder.said:
+            say([folder.said])
+        yield Work(jobs, folder)
 
 
 @contextmanager
@@ -276,22 +320,3 @@ def _say(stream: IO[str]) -> Callable[[Sequence[str]], None]:
         stream.flush()
 
     return say
-
-
-@contextmanager
-def task_progress() -> Iterator[Callable[[str, int, int], object]]:
-    """Report work that takes long: a line that is overwritten on a terminal, else one every few seconds."""
-    every_s = 0.2 if sys.stderr.isatty() else 5.0
-    end = "\r" if sys.stderr.isatty() else "\n"
-    last_s = time.monotonic()
-    shown = False
-
-    def progress(task: str, done: int, total: int) -> None:
-        nonlocal last_s, shown
-        if time.monotonic() - last_s >= every_s:
-            last_s, shown = time.monotonic(), True
-            print(f"{task}: {done:,} of {total:,}   ", end=end, file=sys.stderr, flush=True)
-
-    yield progress
-    if shown and end == "\r":
-        print(" " * 60, end=end, file=sys.stderr, flush=True)

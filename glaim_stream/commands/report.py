@@ -121,7 +121,7 @@ def _of_file(
     until_ms: int | None,
     groups: Sequence[str],
 ) -> CompletenessReport:
-    from glaim_stream.commands.fill import task_progress
+    from glaim_stream.commands.console import progress_bar
     from glaim_stream.core.errors import SettingsError
     from glaim_stream.core.times import zone_of
     from glaim_stream.operate.completeness import FileRequest, file_report
@@ -136,7 +136,7 @@ def _of_file(
         None if reading.step is None else round(reading.step * 1000),
         reading.fill,
     )
-    with task_progress() as progress:
+    with progress_bar("fill", "parts") as progress:
         return file_report(
             "standard input" if file == PIPE else Path(file).name,
             content_of(file),

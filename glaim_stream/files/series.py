@@ -75,7 +75,8 @@ class Series:
 
     members: rows of each group in the table.
     grids: grid of each group, through the times of its rows.
-    step: int64 [rows of the table] for each group, step of each of its rows, -1 elsewhere.
+    step: int64 [rows of the table], step of each row in the grid of its group, -1 without one. Where a row holds all
+        groups, they share their grid.
     values: float64 [sensors, steps] for each group, NaN where no row has a reading.
     uneven: group that fits the step least; None where all fit.
     doubted: bool [sensors, steps] for each group, values that fill no other cell.
@@ -84,7 +85,7 @@ class Series:
     step_ms: int
     members: tuple[Ints, ...]
     grids: tuple[Grid, ...]
-    step: tuple[Ints, ...]
+    step: Ints
     values: tuple[Doubles, ...]
     uneven: Uneven | None = None
     doubted: tuple[Bools, ...] = ()
@@ -130,8 +131,9 @@ def cells_of(reading: Reading, group: str) -> Cells:
     columns = []
     each_column = zip(reading.values, reading.kept, reading.doubted, strict=True)
     for name, place, (group_code, sensor_code), mine in zip(names, reading.places, code, each_column, strict=True):
-        of_row = group_of_row if group_code < 0 else np.full(rows, group_code)
-        columns.append(_column(place, name, of_row, np.full(rows, sensor_code), mine, times))
+        of_row = group_of_row if group_code < 0 else np.broadcast_to(np.int64(group_code), rows)
+        sensor = np.broadcast_to(np.int64(sensor_code), rows)  # one number, whatever the rows
+        columns.append(_column(place, name, of_row, sensor, mine, times))
     return Cells(times, groups, sensors, tuple(columns))
 
 
@@ -186,21 +188,23 @@ def series_of(
         step_ms = step_ms or _ANY_MS
     step_ms = step_ms or step_of(clocks)
     grids = tuple(_grid(cells.times_ms[rows], step_ms, as_streamed) for rows in members)
-    step = tuple(_steps(len(cells.times_ms), rows, grid) for rows, grid in zip(members, grids, strict=True))
+    step = np.full(len(cells.times_ms), -1, np.int64)
+    for rows, grid in zip(members, grids, strict=True):
+        step[rows] = grid.rows
     values = tuple(np.full((len(cells.sensors), grid.steps), np.nan) for grid in grids)
     turned = np.isin(cells.sensors, list(directions))
     for column in cells.columns:
         for code, known in by_code(column.group, np.isfinite(column.value)):
-            known = known[step[code][known] >= 0]
+            known = known[step[known] >= 0]
             known = known[np.argsort(cells.times_ms[known], kind="stable")]
             turning = turned[column.sensor[known]] if turned.any() else None
-            place = column.sensor[known], step[code][known]
+            place = column.sensor[known], step[known]
             put(values[code], place, column.value[known], bucket=bucket, turning=turning)
     doubted = tuple(np.zeros(each.shape, np.bool_) for each in values)
     for column in cells.columns:
         for code, rows in by_code(column.group, column.doubted):
-            rows = rows[step[code][rows] >= 0]
-            place = column.sensor[rows], step[code][rows]
+            rows = rows[step[rows] >= 0]
+            place = column.sensor[rows], step[rows]
             # Where rows share a step, the value that counts may be that of another row.
             mine = (values[code][place] == column.value[rows]) | (bucket == "mean")
             doubted[code][place[0][mine], place[1][mine]] = True
@@ -244,12 +248,6 @@ def by_code(codes: Ints, chosen: Bools) -> list[tuple[int, Ints]]:
     order = rows[np.argsort(codes[rows], kind="stable")]
     found, starts = np.unique(codes[order], return_index=True)
     return [(int(code), part) for code, part in zip(found, np.split(order, starts[1:]), strict=True)]
-
-
-def _steps(rows: int, members: Ints, grid: Grid) -> Ints:
-    steps = np.full(rows, -1, np.int64)
-    steps[members] = grid.rows
-    return steps
 
 
 @dataclass(frozen=True)

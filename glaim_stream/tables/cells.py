@@ -26,6 +26,7 @@ from glaim_stream.form import ClosedForm
 from glaim_stream.tables.columns import FilledColumn, NewRows
 from glaim_stream.tables.fill import Group, Result, fill_groups
 from glaim_stream.tables.groups import FilledGroup, Progress, Trainer
+from glaim_stream.tables.work import Work
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
@@ -92,6 +93,7 @@ def fill_cells(
     max_gap: int | None = None,
     timezone: str = "UTC",
     plausibility: bool = True,
+    work: Work | None = None,
     progress: Progress | None = None,
     beside: bool = False,
 ) -> Outcome:
@@ -105,7 +107,8 @@ def fill_cells(
         max_gap: longest filled gap in steps; see fill_groups.
         timezone: time zone of daily habits.
         plausibility: keep readings that stand apart from their neighbours out of the fill.
-        progress: called with the name of the task and the numbers of finished and of all parts.
+        work: how the groups are worked on; None: one after the other in this process.
+        progress: called with the numbers of finished and of all parts.
         beside: give a hole whose step has a reading in another row that reading, instead of leaving it.
 
     Raises:
@@ -117,7 +120,7 @@ def fill_cells(
         raise SettingsError(f"the model has a step of {form.step_ms:,} ms, and the file one of {found.step_ms:,} ms")
     result = fill_groups(
         groups_of(cells, found), sensors=cells.sensors, form=form, train=train, max_gap=max_gap, timezone=timezone,
-        plausibility=plausibility, progress=progress,
+        plausibility=plausibility, work=work, progress=progress,
     )  # fmt: skip
     columns, left = columns_of(cells, found, result.groups, beside=beside)
     grids = found.grids
@@ -170,7 +173,7 @@ def _column(
     doubted = np.zeros(rows, np.bool_)
     method = np.where(known, Method.OBSERVED, Method.NONE).astype(np.uint8)
     for code, holes in by_code(column.group, column.hole):
-        at, group = found.step[code][holes], filled[code]
+        at, group = found.step[holes], filled[code]
         sensor = column.sensor[holes]
         if not beside:
             taken = np.isfinite(found.values[code][sensor, at])
@@ -187,7 +190,7 @@ def _column(
         if empty:
             left[_reason(group.left)] += empty
     for code, seen in by_code(column.group, known):
-        at, sensor = found.step[code][seen], column.sensor[seen]
+        at, sensor = found.step[seen], column.sensor[seen]
         # Where rows share a step, only the row whose reading counts was judged.
         judged = (at >= 0) & (found.values[code][sensor, at] == column.value[seen])
         doubted[seen] = judged & filled[code].doubted[sensor, at]

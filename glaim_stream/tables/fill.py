@@ -6,6 +6,7 @@ The closed form fills a hole, or interpolation if its error at hidden cells of t
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from glaim_stream.core.blas import one_thread
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.masks import runs
-from glaim_stream.form import LARGEST, ClosedForm, Limits, by_kind
+from glaim_stream.form import LARGEST, ClosedForm, Limits, artefact, by_kind
 from glaim_stream.tables.choice import Choice, choose
 from glaim_stream.tables.fit import fit
 from glaim_stream.tables.fitted import SensorFits
@@ -25,6 +26,7 @@ from glaim_stream.tables.holes import Holes
 from glaim_stream.tables.lines import Lines, lines
 from glaim_stream.tables.resting import apart
 from glaim_stream.tables.units import units_of
+from glaim_stream.tables.work import Work
 
 __all__ = ["FilledGroup", "Group", "Result", "fill_groups"]
 Bools = NDArray[np.bool_]
@@ -44,6 +46,7 @@ def fill_groups(
     max_gap: int | None = None,
     timezone: str = "UTC",
     plausibility: bool = True,
+    work: Work | None = None,
     progress: Progress | None = None,
 ) -> Result:
     """Fill the holes of groups that share their sensors.
@@ -57,15 +60,17 @@ def fill_groups(
             that the other sensors determine.
         timezone: time zone of daily habits.
         plausibility: keep readings that stand apart from their neighbours out of the fill.
-        progress: called with the name of the task and the numbers of finished and of all parts.
+        work: how the groups are tried and filled.
+        progress: called with the numbers of finished and of all trials and fills of groups.
 
     Raises:
         SettingsError: the groups have different sensors or steps, or `max_gap` is less than 1.
     """
     groups = [each.judged() if plausibility else replace(each, doubted=None) for each in groups]
-    fitted = fit(groups, sensors=sensors, form=form, train=train, timezone=timezone, progress=progress)
+    first, then = (None, None) if progress is None else _halves(progress)
+    fitted = fit(groups, sensors=sensors, form=form, train=train, timezone=timezone, work=work, progress=first)
     only = fitted.forms[0] if fitted.forms else None
-    filled = apply(fitted, groups, max_gap=max_gap, progress=progress)
+    filled = apply(fitted, groups, max_gap=max_gap, work=work, progress=then)
     return Result(
         form=only if isinstance(only, ClosedForm) and len(fitted.forms) == 1 else None,
         forms=fitted.forms,
@@ -80,9 +85,19 @@ def fill_groups(
     )
 
 
+def _halves(progress: Progress) -> tuple[Progress, Progress]:
+    """The progress of the trials and that of the fills, as one: both take about as long."""
+    return lambda done, total: progress(done, 2 * total), lambda done, total: progress(total + done, 2 * total)
+
+
 @one_thread()
 def apply(
-    fitted: SensorFits, groups: Sequence[Group], *, max_gap: int | None = None, progress: Progress | None = None
+    fitted: SensorFits,
+    groups: Sequence[Group],
+    *,
+    max_gap: int | None = None,
+    work: Work | None = None,
+    progress: Progress | None = None,
 ) -> tuple[FilledGroup, ...]:
     """Fill groups.
 
@@ -90,22 +105,22 @@ def apply(
         fitted: fit of the same sensors.
         groups: series on even grids with the step of the fit.
         max_gap: longest gap in steps that is filled; see `glaim_stream.tables.choice` for the default.
-        progress: called with the name of the task and the numbers of finished and of all parts.
+        work: how the groups are filled.
+        progress: called with the numbers of finished and of all groups.
 
     Raises:
         SettingsError: `max_gap` is less than 1.
     """
     if max_gap is not None and max_gap < 1:
         raise SettingsError(f"expected a longest gap of at least 1 step, found {max_gap}")
-    out = []
-    for group in groups:
-        out.append(_filled(fitted, group, max_gap))
-        if progress is not None:
-            progress("filling", len(out), len(groups))
-    return tuple(out)
+    work = work or Work()
+    asked = [(group, max_gap) for group in groups]
+    found = work.each("filling", _holes_filled, fitted, asked, progress)
+    return tuple(FilledGroup.of(group, holes) for group, holes in zip(groups, found, strict=True))
 
 
-def _filled(fitted: SensorFits, group: Group, max_gap: int | None) -> FilledGroup:
+def _holes_filled(fitted: SensorFits, group: Group, max_gap: int | None) -> artefact.Arrays:
+    """Fill the holes of a group; return the arguments of `FilledGroup.of`."""
     holes = Holes.of(group, max_gap)
     line = lines(holes.values, holes.observed, fitted.kinds)
     mean, deviation = np.full(holes.values.shape, np.nan), np.full(holes.values.shape, np.nan)
@@ -118,7 +133,9 @@ def _filled(fitted: SensorFits, group: Group, max_gap: int | None) -> FilledGrou
     lower, upper = bands(fitted, holes, choice, line, filled, deviation, limits)
     method = choice.methods(fitted, line, holes.missing)
     left = _reasons(holes.missing & ~choice.filled, group, holes)
-    return FilledGroup(group.name, filled, lower, upper, method, left, group.doubts)
+    cells = {"values": filled, "lower": lower, "upper": upper, "method": method}
+    reasons = np.frombuffer(json.dumps(left).encode(), np.uint8)
+    return {"left": reasons, **{name: each[holes.missing] for name, each in cells.items()}}
 
 
 def _reasons(left: Bools, group: Group, holes: Holes) -> dict[str, int]:

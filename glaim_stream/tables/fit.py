@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glaim_stream.core.blas import one_thread
 from glaim_stream.core.errors import ModelError, SettingsError, listed
-from glaim_stream.form import ClosedForm, Kind, Limits, Report, are, differences, limits_of, nearest, range_of
+from glaim_stream.form import ClosedForm, Kind, Limits, Report, are, artefact, differences, limits_of, nearest, range_of
 from glaim_stream.tables.closed_form import clusters_of, fit_form, spread_of
 from glaim_stream.tables.fitted import SensorFits, kinds_of
 from glaim_stream.tables.groups import Form, Group, Progress, Trainer
@@ -25,6 +24,7 @@ from glaim_stream.tables.lines import lines
 from glaim_stream.tables.long_gaps import LONGEST_GAP, LongGaps, long_cells, own_gaps, tried
 from glaim_stream.tables.resting import with_moves
 from glaim_stream.tables.units import common_units, units_of
+from glaim_stream.tables.work import Work
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -46,6 +46,7 @@ def fit(
     form: ClosedForm | None = None,
     train: Trainer | None = None,
     timezone: str = "UTC",
+    work: Work | None = None,
     progress: Progress | None = None,
 ) -> SensorFits:
     """Fit forms and limits to series, and choose methods.
@@ -56,7 +57,8 @@ def fit(
         form: fitted closed form, whose sensors are matched by name; None fits one.
         train: function that trains a network beside the closed form, on the readings that are not hidden.
         timezone: time zone of daily habits.
-        progress: called with the name of the task and the numbers of finished and of all parts.
+        work: how the groups are tried.
+        progress: called with the numbers of finished and of all groups.
 
     Raises:
         SettingsError: the groups do not match each other or the form.
@@ -68,7 +70,7 @@ def fit(
     hidden = [own_gaps(~np.isnan(each), LONGEST_GAP, number) for number, each in enumerate(series)]
     long = [long_cells(each) for each in groups]
     known = [np.where(cells, np.nan, values) for values, cells in zip(series, hidden, strict=True)]
-    without_long = [np.where(cells, np.nan, values) for values, cells in zip(known, long, strict=True)]
+    without_long = [_without(values, cells) for values, cells in zip(known, long, strict=True)]
     limits = limits_of(series) if series else Limits(np.zeros(len(sensors)), np.zeros(len(sensors)))
     report, refused = None, ""
     forms: list[Form] = [] if form is None else [form]
@@ -76,16 +78,17 @@ def fit(
     some_long = any(each.any() for each in long)
     if form is None:
         clusters = clusters_of(known) if known else []
-        forms, report, refused = _fit_forms(groups, known, clusters, sensors, step_ms, timezone, progress)
+        forms, report, refused = _fit_forms(groups, known, clusters, sensors, step_ms, timezone)
         trial = forms
         if some_long:
-            trial, _, _ = _fit_forms(groups, without_long, clusters, sensors, step_ms, timezone, progress)
+            trial, _, _ = _fit_forms(groups, without_long, clusters, sensors, step_ms, timezone)
         if train is not None and forms and step_ms is not None:
             network = _trained(train, groups, without_long, forms, sensors)
             forms, trial = ([*each, *([] if network is None else [network])] for each in (forms, trial))
     long_gaps = LongGaps.untried(len(sensors))
     if trial and some_long:
         long_gaps = tried(trial, sensors, groups, long, limits)
+    del known, without_long
     kinds = kinds_of(forms, sensors)
     least, most = range_of(series, len(sensors))
     limits = limits.of_circles(are(kinds, Kind.ANGLE), least, most).of_states(are(kinds, Kind.STATE), least, most)
@@ -115,7 +118,7 @@ def fit(
         trained=np.isin(sensors, forms[-1].sensors if forms and not isinstance(forms[-1], ClosedForm) else ()),
         long_gaps=long_gaps,
     )
-    return with_moves(_scored(unscored, groups, series, hidden, progress), series, of_groups)
+    return with_moves(_scored(unscored, groups, hidden, work or Work(), progress), series, of_groups)
 
 
 def _fit_forms(
@@ -125,14 +128,11 @@ def _fit_forms(
     sensors: Sequence[str],
     step_ms: int | None,
     timezone: str,
-    progress: Progress | None,
 ) -> tuple[list[Form], Report | None, str]:
     """Fit a closed form to each cluster of sensors; also return the last report, and the reason of a failed fit."""
     forms: list[Form] = []
     report, refused = None, ""
-    for number, places in enumerate(clusters):
-        if progress is not None:
-            progress("fitting", number, len(clusters))
+    for places in clusters:
         try:
             found, report = fit_form(
                 groups, [each[places] for each in known], [sensors[place] for place in places], step_ms, timezone
@@ -140,9 +140,12 @@ def _fit_forms(
             forms.append(found)
         except ModelError as error:
             refused = str(error)
-    if progress is not None:
-        progress("fitting", len(clusters), len(clusters))
     return forms, report, refused
+
+
+def _without(values: Doubles, cells: Bools) -> Doubles:
+    """Readings [C, N] without some cells; the array itself if there are none."""
+    return np.where(cells, np.nan, values) if cells.any() else values
 
 
 def _trained(
@@ -223,32 +226,36 @@ def _noise(series: Sequence[Doubles], units: Sequence[Doubles], kinds: Sequence[
 def _scored(
     fitted: SensorFits,
     groups: Sequence[Group],
-    series: Sequence[Doubles],
     hidden: Sequence[Bools],
+    work: Work,
     progress: Progress | None,
 ) -> SensorFits:
     """Fill the hidden cells by both methods, and choose."""
-    columns: list[tuple[NDArray[Any], ...]] = []
-    for group, values, cells in zip(groups, series, hidden, strict=True):
-        known = np.where(cells, np.nan, values)
-        line = lines(known, ~np.isnan(known), fitted.kinds)
-        mean, spread = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
-        if fitted.forms and cells.any():
-            mean, spread = fitted.answers(known, int(group.times_ms[0]), cells)
-        scored = cells & np.isfinite(line.values)
-        mean = fitted.limits.keep(np.where(np.isnan(mean), line.values, mean))
-        errors = (np.abs(differences(fitted.kinds, each, values)) for each in (mean, line.values))
-        places = np.nonzero(scored)[0]
-        unit = units_of(values, fitted.kinds, fitted.common_units)[places]
-        number = np.full(len(places), len(columns))
-        distance = nearest(~np.isnan(known))
-        columns.append((places, number, unit, *(each[scored] for each in (*errors, spread, line.scale, distance))))
-        if progress is not None:
-            progress("trying", len(columns), len(groups))
-    if not columns:
+    if not groups:
         return fitted
-    place, number, *rest = (np.concatenate(each) for each in zip(*columns, strict=True))
+    asked = list(zip(groups, hidden, strict=True))
+    found = work.each("trying", _trial, fitted, asked, progress)
+    number = np.repeat(np.arange(len(found)), [len(each["place"]) for each in found])
+    place, *rest = (np.concatenate([each[name] for each in found]) for name in found[0])
     return _by_group(_chosen(fitted, place, *rest), [each.name for each in groups], place, number, *rest[1:3])
+
+
+def _trial(fitted: SensorFits, group: Group, cells: Bools) -> artefact.Arrays:
+    """Fill hidden cells of a group, bool [C, N], by both methods; return the arguments of `_chosen`."""
+    values = group.believed
+    known = np.where(cells, np.nan, values)
+    line = lines(known, ~np.isnan(known), fitted.kinds)
+    mean, spread = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
+    if fitted.forms and cells.any():
+        mean, spread = fitted.answers(known, int(group.times_ms[0]), cells)
+    scored = cells & np.isfinite(line.values)
+    mean = fitted.limits.keep(np.where(np.isnan(mean), line.values, mean))
+    form_error, line_error = (np.abs(differences(fitted.kinds, each, values)) for each in (mean, line.values))
+    place = np.nonzero(scored)[0]
+    unit = units_of(values, fitted.kinds, fitted.common_units)[place]
+    cells_of = {"form_error": form_error, "line_error": line_error, "deviation": spread, "scale": line.scale}
+    cells_of["distance"] = nearest(~np.isnan(known))
+    return {"place": place, "unit": unit, **{name: each[scored] for name, each in cells_of.items()}}
 
 
 def _chosen(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.core.vocabulary import Method
 from glaim_stream.form import LARGEST, ClosedForm, Kind, Report
 from glaim_stream.health import doubtful_cells
 
@@ -53,7 +55,7 @@ class Answers(Protocol):
         """Their standard deviations."""
 
 
-Progress = Callable[[str, int, int], object]  # name of the task, numbers of finished and of all parts
+Progress = Callable[[int, int], object]  # numbers of finished and of all parts
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,21 @@ class FilledGroup:
     method: Codes
     left: dict[str, int]
     doubted: Bools
+
+    @classmethod
+    def of(cls, group: Group, holes: Mapping[str, NDArray[Any]]) -> Self:
+        """Put the filled holes of a group among its readings.
+
+        Args:
+            group: group before the fill.
+            holes: the fields of this class in the holes alone, row by row; `left` as bytes of JSON.
+        """
+        missing = np.isnan(group.values)
+        values, lower, upper = (group.values.copy() for _ in range(3))
+        method = np.full(values.shape, Method.OBSERVED, np.uint8)
+        for array, name in ((values, "values"), (lower, "lower"), (upper, "upper"), (method, "method")):
+            array[missing] = holes[name]
+        return cls(group.name, values, lower, upper, method, json.loads(holes["left"].tobytes()), group.doubts)
 
 
 @dataclass(frozen=True)

@@ -31,16 +31,8 @@ def write(path: Path, fitted: SensorFits, state: Mapping[str, Any]) -> None:
     Raises:
         TableError: the state holds anything but text, numbers and lists of them.
     """
-    arrays: artefact.Arrays = {name: getattr(fitted, name) for name in _ARRAYS}
-    arrays |= {_LOWEST: fitted.limits.lowest, _HIGHEST: fitted.limits.highest}
-    arrays |= {f"long_{name}": getattr(fitted.long_gaps, name) for name in _LONG}
-    forms = [each for each in fitted.forms if isinstance(each, ClosedForm)]
-    arrays |= {f"{_FORM}{place}": np.frombuffer(form.to_bytes(), np.uint8) for place, form in enumerate(forms)}
-    fit = [list(fitted.sensors), fitted.step_ms, fitted.refused]
-    text = {"kind": _KIND, "fit": fit, "forms": len(forms), "reach": fitted.long_gaps.reach, "state": dict(state)}
-    text["by_line"] = sorted(fitted.by_line)
     try:
-        content = artefact.to_bytes(artefact.with_text(arrays, text))
+        content = artefact.to_bytes(arrays_of(fitted, state))
     except TypeError as error:
         raise TableError(f"only names of text and whole numbers can be saved: {error}") from error
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -52,6 +44,19 @@ def write(path: Path, fitted: SensorFits, state: Mapping[str, Any]) -> None:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def arrays_of(fitted: SensorFits, state: Mapping[str, Any]) -> artefact.Arrays:
+    """All that a fit holds, as arrays."""
+    arrays: artefact.Arrays = {name: getattr(fitted, name) for name in _ARRAYS}
+    arrays |= {_LOWEST: fitted.limits.lowest, _HIGHEST: fitted.limits.highest}
+    arrays |= {f"long_{name}": getattr(fitted.long_gaps, name) for name in _LONG}
+    forms = [each for each in fitted.forms if isinstance(each, ClosedForm)]
+    arrays |= {f"{_FORM}{place}": np.frombuffer(form.to_bytes(), np.uint8) for place, form in enumerate(forms)}
+    fit = [list(fitted.sensors), fitted.step_ms, fitted.refused]
+    text = {"kind": _KIND, "fit": fit, "forms": len(forms), "reach": fitted.long_gaps.reach, "state": dict(state)}
+    text["by_line"] = sorted(fitted.by_line)
+    return artefact.with_text(arrays, text)
 
 
 def read(path: Path) -> tuple[SensorFits, dict[str, Any]]:

@@ -139,4 +139,4 @@ def test_the_latest_reading_of_a_step_counts_in_whichever_row_it_stands():
         column = ReadingColumn(0, "a", none, none, values[order], hole, np.zeros_like(hole), np.zeros_like(hole))
         found = series_of(Cells(times[order], ("",), ("a",), (column,)), step_ms=60_000)
         assert np.array_equal(found.values[0], [[1.0, 3.0, np.nan, np.nan]], equal_nan=True)
-        assert found.step[0].tolist() == [[0, 1, 1, 3, -1][row] for row in order]
+        assert found.step.tolist() == [[0, 1, 1, 3, -1][row] for row in order]

@@ -60,7 +60,7 @@ FRAMES: dict[str, Callable[[str], Any]] = {
     "arrow": lambda path: pyarrow.csv.read_csv(path),
     "numpy": lambda path: np.genfromtxt(path, delimiter=",", skip_header=1)[:, 1:],
 }
-_PROGRESS = re.compile(r"\r?(?:fitting|trying): [^\r\n]*[\r\n]*")
+_PROGRESS = re.compile(r"\r?fill: [^\r\n]*[\r\n]*")
 _LAST_CELL = re.compile(rb"(?<=[,;\t])-?\d[^,;\t\r\n]*(?=\r?\n?$)")
 _LONG = re.compile(r"\d+\.\d{10,}")  # the last bits of what `impute` returns depend on the processor
 _MOST_REPORTED = 5

@@ -153,7 +153,7 @@ def _with_kept(methods: list[Methods], cells: Cells, series: Series) -> list[Met
     """The methods with the cells observed that hold something else than a usable reading."""
     for column in cells.columns:
         for code, rows in by_code(column.group, column.kept & (cells.times_ms != NO_TIME)):
-            methods[code][column.sensor[rows], series.step[code][rows]] = Method.OBSERVED
+            methods[code][column.sensor[rows], series.step[rows]] = Method.OBSERVED
     return methods
 
 
@@ -173,9 +173,8 @@ def _methods(
         return [group.method.astype(np.int8) for group in outcome.result.groups]
     out = [np.where(np.isfinite(values), Method.OBSERVED, Method.NONE).astype(np.int8) for values in series.values]
     for column, (_, methods) in zip(cells.columns, stated, strict=bool(stated)):
-        for code, step in enumerate(series.step):
-            rows = np.flatnonzero((column.group == code) & (step >= 0) & (methods != Method.OBSERVED))
-            at = (column.sensor[rows], step[rows])
+        for code, rows in by_code(column.group, (series.step >= 0) & (methods != Method.OBSERVED)):
+            at = (column.sensor[rows], series.step[rows])
             free = out[code][at] != Method.OBSERVED
             out[code][at[0][free], at[1][free]] = methods[rows][free]
     return out
