@@ -58,6 +58,7 @@ class Retry:
 
 PUBLISH = Retry()  # a message or transaction without acknowledgement: until it has one or another worker takes over
 OWNERSHIP = Retry()  # whether a partition is this worker's, and how its transactions begin: until the broker tells
+MARKERS = Retry(0.002, 0.02)  # the broker writes the markers of the transaction before, some milliseconds
 READ_COMMIT = Retry()  # any error of Kafka, without end
 REBUILD = Retry()  # any error while windows are read again, without end
 QUALITY_KEYS = Retry()  # any error while the quality topic is read, without end

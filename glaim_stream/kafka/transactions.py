@@ -36,6 +36,7 @@ from glaim_stream.kafka.connection import producer_options, transaction_timeout_
 from glaim_stream.kafka.offsets import Commit
 from glaim_stream.kafka.outgoing import Outgoing, Reduction, outgoing
 from glaim_stream.kafka.partitions import require_partition
+from glaim_stream.kafka.prompt_sender import send_promptly
 from glaim_stream.kafka.publish import pause_after_refusal, smaller
 from glaim_stream.output import Output
 
@@ -46,8 +47,7 @@ _FENCED = (ProducerFenced, InvalidProducerEpoch, IllegalOperation)
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 _CLOSE_S = 5.0  # an abandoned producer may wait for a broker that is away; the next one's init aborts its transaction
 
-_BATCH_BYTES = 16 * 1024  # size of a partition's messages that travel together
-_ALONE = 1  # each message travels alone, whatever its size
+_SMALLER_BATCHES = (16 * 1024, 1)  # bytes, in place of a batch that a topic refuses; in the last one each is alone
 _START_S = 10.0  # the client itself looks for the coordinator of transactions without an end, and logs nothing
 
 # True: a broker has confirmed just now that the partition is ours. False: it is not. None: no broker answers.
@@ -80,7 +80,7 @@ class TransactionalPublisher:
         self._confirm = confirm
         self._producer: AIOKafkaProducer | None = None
         self._open = False  # True while its transaction is open
-        self._batch_bytes = _BATCH_BYTES
+        self._batch_bytes = settings.max_message_bytes  # a partition's messages travel together, in one request
         self._committed: OffsetAndMetadata | None = None
         self.once_from: int | None = None  # the input offset from which this owner publishes; rows name it
 
@@ -120,8 +120,9 @@ class TransactionalPublisher:
                 raise OwnershipLost(f"{self.transactional_id} was fenced: {error!r}") from error
             except _Refused as refused:
                 # A topic takes or refuses a batch of the client as a whole.
-                together, self._batch_bytes = self._batch_bytes > _ALONE, _ALONE
-                large = {} if together else _with_rows_as_large(messages, refused.errors)
+                batch_bytes = next((size for size in _SMALLER_BATCHES if size < self._batch_bytes), None)
+                self._batch_bytes = batch_bytes or self._batch_bytes
+                large = {} if batch_bytes else _with_rows_as_large(messages, refused.errors)
                 parts = {index: smaller(messages[index], error) for index, error in large.items()}
                 for index in [index for index, those in parts.items() if not those][:1]:
                     await pause_after_refusal(messages[index], pauses)
@@ -262,7 +263,7 @@ class TransactionalPublisher:
             "max_batch_size": self._batch_bytes,
             "linger_ms": 0,  # the messages of a transaction are all there, and their acknowledgements are waited for
         }
-        return AIOKafkaProducer(**(producer_options(self._settings) | own))
+        return send_promptly(AIOKafkaProducer(**(producer_options(self._settings) | own)))
 
 
 def transactional_id(settings: Settings, partition: int) -> str:

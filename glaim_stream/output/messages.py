@@ -52,6 +52,11 @@ class Output:
     rejects: Sequence[Reject] = ()  # rejects that the letters are made of
     records: int = 0  # records that caused it
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to publish."""
+        return not (self.messages or self.letters or self.announcements or self.quality or self.health)
+
 
 class Publisher(Protocol):
     """A publisher of output to its topics."""

@@ -140,6 +140,7 @@ def create_app(
                 outlet_of(tp),
                 rebuilder,
                 batches_in_flight=BATCHES_IN_FLIGHT,
+                commit_interval_s=commit_interval_s(settings.kafka_extra),
                 on_crash=crash,
                 confirm=partial(confirm, tp, recently=True),
                 committed=partial(committed, tp),
@@ -211,6 +212,7 @@ def create_app(
     async def revoked(app: faust.App, revoked: set[TP], **_: Any) -> None:
         for worker in workers.values():  # before the group may assign them anew
             worker.check_position()
+        await asyncio.gather(*(worker.commit_kept() for worker in workers.values()))
 
     @app.on_before_shutdown.connect(weak=False)  # type: ignore[untyped-decorator]
     async def stopping(app: faust.App, **_: Any) -> None:

@@ -83,7 +83,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         """
         waited = bool(consumer._fetcher._records)
         try:
-            records = await super()._fetch_records(consumer, active_partitions, timeout, max_records)
+            records = await self._fetch_in_turn(consumer, active_partitions, timeout, max_records)
         except TopicAuthorizationFailedError as error:
             self._refused(f"nothing is read: this user may not READ {_names(active_partitions)}", error)
             await asyncio.sleep(_REFUSED_PAUSE_S)
@@ -92,12 +92,31 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         if not waited or not records or (left is not None and left <= 0):
             return records
         try:
-            newer = await super()._fetch_records(consumer, active_partitions, _NEWER_S, left)
+            newer = await self._fetch_in_turn(consumer, active_partitions, _NEWER_S, left)
         except Exception as error:  # the next poll meets it again; what is taken must not be lost with it
             self.log.debug("second look at the broker: %r", error)
             return records
         tps = dict.fromkeys((*records, *newer))
         return {tp: [*records.get(tp, ()), *newer.get(tp, ())] for tp in tps}
+
+    async def _fetch_in_turn(
+        self,
+        consumer: AIOKafkaConsumer,
+        active_partitions: set[TP],
+        timeout: float | None,  # noqa: ASYNC109  Faust names it
+        max_records: int | None,
+    ) -> driver.RecordMap:
+        """Take records; partitions that gave some come after the others at the next poll.
+
+        aiokafka takes from the first partition that it holds records of until its fetch is used up, five full polls in
+        a row. The other partitions are idle meanwhile, and one that waits for its transaction takes no more.
+        """
+        records = await super()._fetch_records(consumer, active_partitions, timeout, max_records)
+        held = consumer._fetcher._records
+        for tp in records:
+            if tp in held:
+                held[tp] = held.pop(tp)
+        return records
 
     def positions(self) -> dict[TP, int]:
         """The position of each assigned partition: the offset after the last that a poll has passed."""

@@ -177,6 +177,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     monkeypatch.setattr(retry, "pauses_s", lambda *_: pauses())
     monkeypatch.setattr(transactions, "read_commit", read_commit)
     monkeypatch.setattr(transactions, "AIOKafkaProducer", lambda **options: Producer(made, options))
+    monkeypatch.setattr(transactions, "send_promptly", lambda producer: producer)
     return made
 
 
@@ -317,7 +318,9 @@ async def test_only_messages_that_are_too_large_are_made_smaller(
     assert [sent.value for sent in broker.log if sent.topic != "rows"] == [b"x" * 500, b"y"]
     assert "refuses a single" not in caplog.text
     assert broker.pauses == 0
-    assert {producer.options["max_batch_size"] for producer in broker.producers[1:]} == {1}
+    sizes = [producer.options["max_batch_size"] for producer in broker.producers]
+    assert sizes == sorted(sizes, reverse=True)
+    assert set(sizes) == {SETTINGS.max_message_bytes, 16 * 1024, 1}
 
 
 async def test_a_single_row_that_is_too_large_waits_until_its_topic_takes_it(

@@ -126,6 +126,7 @@ async def bench(
     budget: Budget = DEFAULT,
     imputer: WindowImputer | None = None,
     kind: type[Pipeline] = Pipeline,
+    commit_interval_s: float = 3600.0,
 ) -> AsyncIterator[Bench]:
     confirmed = [True] if ours is None else ours
 
@@ -141,7 +142,7 @@ async def bench(
 
     worker = PartitionWorker(
         "in", 3, pipeline, outlet, rebuilder, batches_in_flight=2, confirm=confirm, committed=committed,
-        now_ms=lambda: now_ms[0],
+        now_ms=lambda: now_ms[0], commit_interval_s=commit_interval_s,
     )  # fmt: skip
     it = Bench(worker, outlet, now_ms)
     worker._on_crash = it.crashes.append
@@ -450,3 +451,78 @@ async def test_windows_restored_after_an_internal_error_know_what_the_clock_clos
         await it.work(topic[3:])
     assert {step for _, step, *_ in broker.rows} == set(range(7)), "the group is dark from step 7 on"
     assert len(keys(broker.rows)) == len(set(keys(broker.rows)))
+
+
+# Commits without output
+
+
+async def waiting_commit(it: Bench, broker: Broker, *records: Record) -> Commit:
+    """Work on records that cause no output; return the commit that waits for some."""
+    before = broker.transactions
+    await it.work(records)
+    assert broker.transactions == before, "a transaction of offsets alone"
+    kept = it.worker._kept
+    assert kept is not None
+    assert kept.offset == records[-1].offset + 1
+    return kept
+
+
+async def test_a_commit_without_output_goes_with_the_next_output() -> None:
+    broker = Broker()
+    async with bench(broker) as it:
+        await waiting_commit(it, broker, reading(0, 0), reading(1, 0, "s1"))
+        await it.work([reading(n, n) for n in range(2, 9)])
+        assert broker.rows
+        assert (broker.transactions, it.worker._kept) == (1, None)
+        assert broker.commit is not None
+        assert broker.commit.offset == 9
+
+
+async def test_a_commit_without_output_is_made_after_the_commit_interval() -> None:
+    broker = Broker()
+    async with bench(broker, commit_interval_s=0.05) as it:
+        await it.work([reading(0, 0)])
+        await until(lambda: broker.commit is not None)
+        assert broker.commit is not None
+        assert (broker.commit.offset, broker.transactions) == (1, 1)
+        await it.work([reading(1, 0, "s1")])
+        await until(lambda: broker.transactions == 2)
+
+
+@pytest.mark.parametrize("ends", ["stop", "rebalance"])
+async def test_a_commit_without_output_is_made_before_another_worker_continues(ends: str) -> None:
+    broker = Broker()
+    async with bench(broker) as it:
+        kept = await waiting_commit(it, broker, reading(0, 0), reading(1, 0, "s1"))
+        await (it.worker.stop() if ends == "stop" else it.worker.commit_kept())
+        assert (broker.commit, broker.transactions) == (kept, 1)
+        await it.worker.commit_kept()
+        assert broker.transactions == 1
+
+
+async def test_a_former_owner_commits_nothing_that_it_kept() -> None:
+    broker = Broker()
+    async with bench(broker) as former:
+        await waiting_commit(former, broker, reading(0, 0))
+        async with bench(broker) as it:
+            await it.work([reading(0, 0), reading(1, 0, "s1")])
+            await former.worker.commit_kept()
+            assert broker.commit is None
+    assert broker.commit is not None
+    assert broker.commit.offset == 2
+
+
+async def test_a_worker_that_is_killed_with_a_kept_commit_repeats_and_loses_no_row() -> None:
+    topic = [reading(n, n // 2, f"s{n % 2}") for n in range(20)]
+    whole, broker = Broker(), Broker()
+    async with bench(whole, topic) as it:
+        await it.work(topic)
+    async with bench(broker, topic) as it:
+        await it.work(topic[:11])
+        await it.work(topic[11:12])  # completes a step that is still open
+        assert it.worker._kept is not None
+        it.worker._kept = None  # killed
+    async with bench(broker, topic) as it:
+        assert broker.commit is not None
+        await it.work(topic[broker.commit.offset :])
+    assert broker.rows == whole.rows

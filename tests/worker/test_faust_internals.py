@@ -19,6 +19,7 @@ import pytest
 from aiokafka.consumer import fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState
+from aiokafka.producer import sender
 from aiokafka.structs import OffsetAndMetadata
 from faust.streams import Stream
 from faust.transport import consumer as base
@@ -77,7 +78,20 @@ PINNED: list[tuple[Callable[..., Any], str, str]] = [
     (SubscriptionState.fetcher_idle_time.fget, "016ccdf23df8", "reports to the coordinator how long ago that was"),
     (GroupCoordinator._heartbeat_routine, "08551ac89935", "leaves the group if that was too long ago"),
     (driver.AIOKafkaConsumerThread._fetch_records, "2f7b103f8836", "overridden: the first look at the broker"),
-    (fetcher.Fetcher.fetched_records, "e0c2abb93915", "takes what the client holds, and has the next fetch sent"),
+    (
+        fetcher.Fetcher.fetched_records,
+        "e0c2abb93915",
+        "takes what the client holds, in the order of `_records`, and has the next fetch sent",
+    ),
+    (sender.Sender._do_add_partitions_to_txn, "4aa3fc9550b9", "overridden: with a handler that is sent again soon"),
+    (sender.Sender._do_add_offsets_to_txn, "d1d12c43e900", "overridden likewise"),
+    (sender.BaseHandler.do, "da075a75c76f", "sleeps for what handle_response returns"),
+    (
+        sender.AddPartitionsToTxnHandler.handle_response,
+        "1ee7ef0a6134",
+        "a pause where it returns one, None after a success",
+    ),
+    (sender.AddOffsetsToTxnHandler.handle_response, "932cf228346a", "the same"),
     (
         fetcher.Fetcher._get_actions_per_node,
         "6aae828474d2",

@@ -542,7 +542,7 @@ class Fetcher:
 
     def __init__(self, *answers: dict[TP, list[int]] | Exception, held: bool = True) -> None:
         self.answers, self.asked_for = list(answers), list[int]()
-        self._records = answers[0] if held else {}
+        self._records: dict[TP, object] = dict.fromkeys((ONE, TWO)) if held else {}
         self._subscriptions = SimpleNamespace(fetch_context=contextlib.nullcontext)
 
     async def fetched_records(self, partitions: set[TP], *, max_records: int, **_: Any) -> dict[TP, list[int]]:
@@ -570,6 +570,15 @@ async def test_a_poll_of_records_that_waited_in_the_client_also_takes_newer_ones
 async def test_one_look_is_enough_where_nothing_newer_can_be_taken(answer: dict[TP, list[int]], held: bool) -> None:
     """Fresh records, none, and as many as a poll takes."""
     assert await taken(Fetcher(answer, held=held)) == answer
+
+
+async def test_a_partition_that_gave_records_waits_for_its_turn() -> None:
+    """The client takes from the first that it holds records of; a full poll is of one partition."""
+    full = list(range(10))
+    fetcher = Fetcher({ONE: full}, {TWO: full}, {ONE: full})
+    for order in ([TWO, ONE], [ONE, TWO], [TWO, ONE]):
+        await taken(fetcher)
+        assert list(fetcher._records) == order
 
 
 async def test_an_error_of_the_second_look_costs_no_record_of_the_first() -> None:
