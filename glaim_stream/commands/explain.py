@@ -65,7 +65,7 @@ def explain(
 
     settings = stream.settings()
     rules = read_catalogue(settings.catalogue)
-    cell = _cell(rules, group, sensor, ts, columns.timezone)
+    cell = _cell(rules, group, sensor, ts, columns.timezone or "UTC")
     # The windows alone are needed. No rung with a model is built, and no probe is made.
     pipeline, _ = create_pipeline(settings.model_copy(update={"imputer": "interpolation"}), rules, upgrades=False)
     means = _means(settings, pipeline, cell)

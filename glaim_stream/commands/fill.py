@@ -157,6 +157,7 @@ def fill_file(
     )
     cells, stray = without_stray_rows(cells_of(user_file))
     found = series_of(cells)
+    cells = found.expected(cells)
     known = described(name, user_file.form, cells, found, stray, gzipped=user_file.gzipped)
     say(known)
     require_additions(user_file, flags=writing.flags, insert_rows=writing.insert_rows)  # before the fit, which is long

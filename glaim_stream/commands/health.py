@@ -67,7 +67,7 @@ def health(
 
     source = open_source(file, PlantFlags(), form)
     found = _gridded(source, file.name)
-    until_ms = bounds_ms(None, normal_until, timezone=form.timezone)[1]
+    until_ms = bounds_ms(None, normal_until, timezone=form.timezone or "UTC")[1]
     outcome = judge(found, until_ms, rate)
     if as_json:
         _print_json(outcome)

@@ -149,7 +149,7 @@ def replay(
     if file is None and not plant.plant:
         if partitions is not None:
             raise SettingsError("--partitions is for files: a topic has its own")
-        source = TopicInput.find(settings, offsets, since, until, form.timezone, warm_up=warm_up)
+        source = TopicInput.find(settings, offsets, since, until, form.timezone or "UTC", warm_up=warm_up)
     else:
         if offsets.given:
             raise SettingsError("offsets and --partition are for the topic: a file has --since and --until")

@@ -35,7 +35,10 @@ class ReportFileFlags(Detected):
     """Flags of a file."""
 
     file_timezone: Annotated[
-        str | None, typer.Option(help="Zone of the file's times that name none. [default: --timezone]")
+        str | None,
+        typer.Option(
+            help="Zone of the file's times that name none. [default: that in the name of their column, or --timezone]"
+        ),
     ] = None
     group_column: Annotated[
         str | None, typer.Option(help="Column that names the group of a row. [default: detected]")
@@ -142,7 +145,7 @@ def _of_file(
             content_of(file),
             request,
             progress=progress,
-            timezone=reading.file_timezone or timezone,
+            timezone=reading.file_timezone or (None if timezone == "UTC" else timezone),
             group=reading.group_column,
             **reading.stated,
         )

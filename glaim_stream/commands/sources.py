@@ -68,7 +68,12 @@ class ColumnFlags:
         list[str] | None,
         typer.Option(help="A number or text (`Bad`) that means no reading; repeatable. [default: those noticed]"),
     ] = None
-    timezone: Annotated[str, typer.Option(help="Time zone of timestamps that carry none.")] = "UTC"
+    timezone: Annotated[
+        str | None,
+        typer.Option(
+            help="Time zone of timestamps that carry none. [default: that in the name of their column, or UTC]"
+        ),
+    ] = None
     date_order: Annotated[
         DateOrder | None,
         typer.Option(

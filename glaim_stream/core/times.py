@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
-from datetime import datetime
+from datetime import datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
@@ -15,6 +16,8 @@ EARLIEST_MS, LATEST_MS = -2_208_988_800_000, 7_258_118_400_000
 NO_TIME = int(np.iinfo(np.int64).min)  # time of a row without one, as numpy's NaT: -1 would be a millisecond of 1969
 
 _BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # goes on while the machine is suspended; Linux has it
+
+_OFFSET = re.compile(r"([+-])(\d{2}):(\d{2})")
 
 
 def steady_s() -> float:
@@ -55,12 +58,15 @@ def text_of_ms(time_ms: int) -> str:
     return text.removesuffix(".000") + "Z"
 
 
-def zone_of(name: str) -> ZoneInfo:
-    """The time zone of that name.
+def zone_of(name: str) -> tzinfo:
+    """The time zone of that name, or of an offset such as +05:30; `str` gives the name back.
 
     Raises:
         SettingsError: the zone is unknown.
     """
+    if (offset := _OFFSET.fullmatch(name)) is not None:
+        away = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
+        return timezone(-away if offset[1] == "-" else away, name)
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError) as error:

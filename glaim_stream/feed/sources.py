@@ -68,7 +68,7 @@ def read_source(
     time_column: str | None = None,
     group: str | None = None,
     missing: Sequence[str] = (),
-    timezone: str = "UTC",
+    timezone: str | None = None,
     date_order: str = "",
     decimal: str = "",
 ) -> Source:
@@ -81,7 +81,7 @@ def read_source(
         time_column: time column, or several as `Date+Clock`; default: detected.
         group: group of a file that names none; default: the file's name.
         missing: numbers and texts that mean a missing value, besides those that are detected.
-        timezone: zone of timestamps that carry none.
+        timezone: zone of timestamps that carry none; default: that in the name of their column, or UTC.
         date_order: order of dates that do not begin with the year, dmy or mdy; empty: inferred from the dates.
         decimal: decimal sign; empty: inferred from the numbers.
 

@@ -295,8 +295,8 @@ def _axis(table: Table, time: str | None, date_order: str, name: str) -> _Axis:
         return _Axis(times, stamps, [] if table.log is not None else [taken], along=axis)
     times, stamps, notes = times_of(table.columns, table.numbers, wanted=time or "", order=date_order, name=name)
     others = {column: cells for column, cells in table.columns.items() if column not in times.columns}
-    zone, stamps = zone_column(others, stamps)
-    return _Axis(times, stamps, [*notes, f"the zones of the times are in {zone!r}"] if zone else notes, zone)
+    zone, stamps, zone_notes = zone_column(others, stamps)
+    return _Axis(times, stamps, [*notes, *zone_notes], zone)
 
 
 def _zone(axis: _Axis, stated: str | None) -> tuple[str, list[str]]:

@@ -10,13 +10,17 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.errors import SettingsError, listed
 from glaim_stream.core.stray_times import FEWEST, stray_times
 from glaim_stream.core.times import NO_TIME
-from glaim_stream.files.form import Reading
+from glaim_stream.files.expected import Cadence, cadences, event_rows, marks_of_events, repeated_rows
+from glaim_stream.files.form import Reading, duration
 from glaim_stream.files.grid import Grid, put, step_of
+from glaim_stream.files.kinds import is_text
 
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
@@ -62,6 +66,8 @@ class Cells:
     sensors: tuple[str, ...]
     columns: tuple[ReadingColumn, ...]
     long: bool = False  # each row holds one reading
+    repeated: Bools | None = None  # [rows]; see `repeated_rows`; None without any
+    notes: tuple[str, ...] = ()  # sentences on empty cells that are no holes
 
     @property
     def holes(self) -> int:
@@ -80,6 +86,7 @@ class Series:
     values: float64 [sensors, steps] for each group, NaN where no row has a reading.
     uneven: group that fits the step least; None where all fit.
     doubted: bool [sensors, steps] for each group, values that fill no other cell.
+    slow: cadences of sensors that are read less often than the table has rows, by sensor, for each group.
     """
 
     step_ms: int
@@ -89,11 +96,45 @@ class Series:
     values: tuple[Doubles, ...]
     uneven: Uneven | None = None
     doubted: tuple[Bools, ...] = ()
+    slow: tuple[dict[int, Cadence], ...] = ()
 
     @property
     def even(self) -> bool:
         """Whether all steps can have the same length; months and years do not."""
         return self.step_ms < SHORTEST_MONTH_MS
+
+    def cadence(self, group: int, sensor: int) -> Cadence:
+        """The steps at which a sensor is read."""
+        return self.slow[group].get(sensor, Cadence(1, 0)) if self.slow else Cadence(1, 0)
+
+    def expected(self, cells: Cells) -> Cells:
+        """The cells without holes off the cadences of their sensors.
+
+        Args:
+            cells: cells of the table.
+        """
+        if not any(self.slow):
+            return cells
+        columns, counts = [], dict[tuple[str, int], int]()
+        for column in cells.columns:
+            hole = column.hole.copy()
+            for code, rows in by_code(column.group, column.hole):
+                for sensor, mine in ((each, rows[column.sensor[rows] == each]) for each in self.slow[code]):
+                    cadence = self.slow[code][sensor]
+                    off = mine[cadence.off(self.step[mine])]
+                    hole[off] = False
+                    if len(off):
+                        key = cells.sensors[sensor], cadence.every * self.step_ms
+                        counts[key] = counts.get(key, 0) + len(off)
+            columns.append(replace(column, hole=hole))
+        said = [
+            f"{sensor} {f'every {duration(every)}' if every else 'with one or two readings'} ({count:,})"
+            for (sensor, every), count in counts.items()
+        ]
+        if not said:
+            return cells
+        note = f"sensors read less often than the file has rows: {listed(said)}: empty cells in between are no holes"
+        return replace(cells, columns=tuple(columns), notes=(*cells.notes, note))
 
 
 def name_of_file(name: str) -> str:
@@ -120,7 +161,7 @@ def cells_of(reading: Reading, group: str) -> Cells:
         place = reading.places[0]
         readings = reading.values[0], reading.kept[0], reading.doubted[0]
         column = _column(place, form.value, group_of_row, np.maximum(sensor, 0), readings, times)
-        return Cells(times, groups, tuple(form.sensors), (column,), long=True)
+        return _with_repeats(Cells(times, groups, tuple(form.sensors), (column,), long=True))
     names = list(form.sensors)
     if form.name_separator:
         pairs = [tuple(name.split(form.name_separator, 1)) for name in names]
@@ -134,7 +175,44 @@ def cells_of(reading: Reading, group: str) -> Cells:
         of_row = group_of_row if group_code < 0 else np.broadcast_to(np.int64(group_code), rows)
         sensor = np.broadcast_to(np.int64(sensor_code), rows)  # one number, whatever the rows
         columns.append(_column(place, name, of_row, sensor, mine, times))
-    return Cells(times, groups, sensors, tuple(columns))
+    return _with_repeats(_without_events(Cells(times, groups, sensors, tuple(columns)), reading))
+
+
+def _without_events(cells: Cells, reading: Reading) -> Cells:
+    """The cells without holes in rows that log an event, as of a logger that was read out."""
+    texts = [reading.table.column(each) for each in reading.form.unused if each in reading.table.column_names]
+    filled = [
+        np.asarray(pc.fill_null(pc.not_equal(pc.utf8_trim_whitespace(pc.cast(each, pa.string())), ""), False), np.bool_)
+        for each in texts if is_text(each.type)
+    ]  # fmt: skip
+    marked = marks_of_events(filled, reading.rows)
+    if not marked.any() or not reading.form.step_ms:
+        return cells
+    read = np.zeros(reading.rows, np.bool_)
+    for column in cells.columns:
+        read |= np.isfinite(column.value) | column.kept
+    events = np.zeros(reading.rows, np.bool_)
+    for rows in _members(cells):
+        events[rows] = event_rows(cells.times_ms[rows], read[rows], marked[rows], reading.form.step_ms)
+    if not events.any():
+        return cells
+    note = f"rows of events without a reading: {int(events.sum()):,}: their cells are no holes and stay empty"
+    columns = tuple(replace(each, hole=each.hole & ~events) for each in cells.columns)
+    return replace(cells, columns=columns, notes=(*cells.notes, note))
+
+
+def _with_repeats(cells: Cells) -> Cells:
+    """The cells with the rows whose times a clock repeats."""
+    repeated = np.zeros(len(cells.times_ms), np.bool_)
+    if cells.long:
+        (column,) = cells.columns
+        parts = by_code(column.group * len(cells.sensors) + column.sensor, np.ones(len(repeated), np.bool_))
+        of_series = [rows for _, rows in parts]
+    else:
+        of_series = list(_members(cells))
+    for rows in of_series:
+        repeated[rows] |= repeated_rows(cells.times_ms[rows], [each.value for each in cells.columns], rows)
+    return replace(cells, repeated=repeated) if repeated.any() else cells
 
 
 def _column(
@@ -209,7 +287,9 @@ def series_of(
             mine = (values[code][place] == column.value[rows]) | (bucket == "mean")
             doubted[code][place[0][mine], place[1][mine]] = True
     irregular = uneven(grids, [cells.times_ms[rows] for rows in members])
-    return Series(step_ms, members, grids, step, values, irregular, doubted)
+    read = [] if cells.long else [[np.flatnonzero(row) for row in np.isfinite(each)] for each in values]
+    slow = tuple(cadences(dict(enumerate(each))) for each in read) or tuple({} for _ in values)
+    return Series(step_ms, members, grids, step, values, irregular, doubted, slow)
 
 
 def _grid(times_ms: Ints, step_ms: int, as_streamed: bool) -> Grid:

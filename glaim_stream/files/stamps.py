@@ -54,6 +54,11 @@ _ZONES = {
     "": 0, "z": 0, "utc": 0, "gmt": 0, "cet": 60, "mez": 60, "cest": 120, "mesz": 120, "bst": 60,
     "est": -300, "edt": -240, "cdt": -300, "mdt": -360, "pst": -480, "pdt": -420,
 }  # fmt: skip
+_SHARED_ZONES = {"cst": -360, "mst": -420, "ast": -240}  # in America; elsewhere China, Malaysia and Arabia
+_COLUMN_ZONES = {  # words of columns that hold zones alone
+    **_ZONES, "adt": -180, "akst": -540, "akdt": -480, "hst": -600, "eet": 120, "eest": 180, "wet": 0, "west": 60
+}  # fmt: skip
+_AMERICAN = {"cdt", "edt", "mdt", "pdt", "adt", "akst", "akdt", "hst", "est", "pst"}
 # Ranges of numbers that count from 1970: 1989 to 2103. In another unit they would be weeks of 1970 or the far future.
 _UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _COUNTED = (600_000_000, 4_200_000_000)
@@ -258,8 +263,8 @@ def _offsets(zones: Any) -> Ints:
     codes = zones.dictionary_encode()
     minutes = []
     for zone in codes.dictionary.to_pylist():
-        if zone in _ZONES:
-            minutes.append(_ZONES[zone])
+        if (known := {**_COLUMN_ZONES, **_SHARED_ZONES}.get(zone)) is not None:
+            minutes.append(known)
         else:
             digits = zone[1:].replace(":", "")
             away = int(digits[:2]) * 60 + int(digits[2:] or 0)
@@ -267,11 +272,18 @@ def _offsets(zones: Any) -> Ints:
     return np.array(minutes or [0], np.int64)[np.asarray(codes.indices, np.int64)] * 60_000
 
 
-def offsets_of(column: Any) -> Ints | None:
-    """Milliseconds ahead of UTC for a column of zones such as CEST and +01:00; None if a cell is not a zone."""
+def offsets_of(column: Any, *, american: bool = False) -> Ints | None:
+    """Milliseconds ahead of UTC for a column of zones such as CEST and +01:00; None if a cell is not a zone.
+
+    Args:
+        column: Arrow column of texts.
+        american: take CST, MST and AST as American, as beside CDT.
+    """
     zones = pc.utf8_lower(pc.fill_null(column, "-"))
-    for zone in pc.unique(zones).to_pylist():
-        if zone not in _ZONES and not re.fullmatch(r"[+-]\d{2}:?(\d{2})?", zone):
+    found = set(pc.unique(zones).to_pylist())
+    known = {*_COLUMN_ZONES, *(_SHARED_ZONES if american or found & _AMERICAN else ())}
+    for zone in found:
+        if zone not in known and not re.fullmatch(r"[+-]\d{2}:?(\d{2})?", zone):
             return None
     return _offsets(zones.combine_chunks() if isinstance(zones, pa.ChunkedArray) else zones)
 

@@ -12,39 +12,56 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from glaim_stream.core.errors import listed
 from glaim_stream.core.times import NO_TIME, text_of_ms
 from glaim_stream.files.form import duration
 from glaim_stream.files.kinds import is_text
 from glaim_stream.files.stamps import Ints, Stamps, offsets_of
 
 _HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
-_ZONE_IN_NAME = re.compile(r"\b(?:GMT|UTC) ?([+-])(\d{1,2})(?::?(\d{2}))?(?!\d)")
+_FARTHEST_MIN = 14 * 60  # of Kiribati
+_ZONE_IN_NAME = re.compile(r"\b(?:GMT|UTC) ?([+-])(\d{1,2})(?::?(\d{2})|[.,](\d{1,2}))?(?!\d)")
+_ZONE_WORD = re.compile(r"[A-Z]{2,5}|[A-Z][a-z]+(/[A-Z][A-Za-z_]+)+")
 _ZONE_NAMED = re.compile(r"zone|^tz|_tz|utc|offset|\bdst\b", re.IGNORECASE)
 
 
 def zone_in(label: str) -> str:
-    """The zone of whole hours in the name of a column of times, such as `Date Time, GMT-06:00`; "" for none."""
+    """The zone in the name of a column of times, such as `Date Time, GMT-06:00` or `Time (UTC+5.5)`; "" for none."""
     found = _ZONE_IN_NAME.search(label)
-    if found is None or found[3] not in (None, "00") or not 0 < int(found[2]) <= 12:
+    if found is None:
         return ""
-    return f"Etc/GMT{'-' if found[1] == '+' else '+'}{int(found[2])}"  # these names count to the west
+    minutes = 60 * int(found[2]) + (int(found[3] or 0) if found[4] is None else round(60 * float(f".{found[4]}")))
+    if not 0 < minutes <= _FARTHEST_MIN or minutes % 15:
+        return ""
+    if minutes % 60 == 0 and minutes <= 720:
+        return f"Etc/GMT{'-' if found[1] == '+' else '+'}{minutes // 60}"  # these names count to the west
+    return f"{found[1]}{minutes // 60:02}:{minutes % 60:02}"
 
 
-def zone_column(table: Mapping[str, Any], stamp: Stamps) -> tuple[str, Stamps]:
+def zone_column(table: Mapping[str, Any], stamp: Stamps) -> tuple[str, Stamps, list[str]]:
     """The column that states the zone of each row (CET, CEST, +01:00) and the stamps in UTC; "" without one.
+
+    Notes name the column, and one whose words are no zones that are known.
 
     Args:
         table: columns other than those of the time.
         stamp: stamps of the rows.
     """
-    if stamp.zoned or not stamp.has_clock:
-        return "", stamp
-    for column, cells in table.items():
-        if _ZONE_NAMED.search(column) and is_text(cells.type):
-            offsets = offsets_of(cells)
-            if offsets is not None:
-                return column, replace(stamp, zoned=True, ms=np.where(stamp.ms == NO_TIME, NO_TIME, stamp.ms - offsets))
-    return "", stamp
+    notes: list[str] = []
+    for column, cells in table.items() if not stamp.zoned and stamp.has_clock else ():
+        if not _ZONE_NAMED.search(column) or not is_text(cells.type):
+            continue
+        offsets = offsets_of(cells, american=column.lower() == "tz_cd")  # of the USGS
+        if offsets is not None:
+            ms = np.where(stamp.ms == NO_TIME, NO_TIME, stamp.ms - offsets)
+            return column, replace(stamp, zoned=True, ms=ms), [f"the zones of the times are in {column!r}"]
+        words = [each for each in pc.unique(cells).to_pylist() if each]
+        if words and all(_ZONE_WORD.fullmatch(each) for each in words):
+            notes.append(
+                f"{column!r} states zones by words that are not known, or mean several ({listed(words)}): --timezone "
+                "states the zone of the times"
+            )
+    return "", stamp, notes
 
 
 def utc(stamp: Stamps, timezone: str, groups: NDArray[np.int64], name: str) -> tuple[Ints, list[str]]:
@@ -110,7 +127,7 @@ def _set_back(ms: Ints, groups: Ints) -> list[str]:
         known = ms[(groups == group) & (ms != NO_TIME)]
         steps = np.diff(known)
         backs = np.flatnonzero(steps < 0)
-        if not len(backs) or 100 * len(backs) > len(known):  # newest first, or out of order throughout
+        if not len(backs) or len(backs) > max(2, len(known) // 100):  # newest first, or out of order throughout
             continue
         usual = float(np.median(steps[steps > 0])) if (steps > 0).any() else 0.0
         for at in backs.tolist():

@@ -34,6 +34,7 @@ Bools = NDArray[np.bool_]
 
 BETWEEN = "between two readings that are doubtful"
 ELSEWHERE = "another row of the same step has the reading"
+REPEATED = "in rows with the times of others and other readings, as of a clock that was set back"
 # Most new rows for each row of the file. files.grid has the same limit: where fewer than a tenth of the steps have
 # rows, a time or the step is wrong, or the file has too few readings to fill the rest.
 _MOST = 10
@@ -160,8 +161,11 @@ def columns_of(
         beside: see `fill_cells`.
     """
     left: Counter[str] = Counter()
-    columns = tuple(_column(each, found, filled, left, beside) for each in cells.columns)
-    return columns, +left
+    of_table = cells.columns
+    if cells.repeated is not None:
+        left[REPEATED] = sum(int((each.hole & cells.repeated).sum()) for each in of_table)
+        of_table = tuple(replace(each, hole=each.hole & ~cells.repeated) for each in of_table)
+    return tuple(_column(each, found, filled, left, beside) for each in of_table), +left
 
 
 def _column(

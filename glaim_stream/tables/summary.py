@@ -32,7 +32,7 @@ def described(
         step_ms = found.step_ms if found.even else form.step_ms
         step = f", a step every {form.length(step_ms)}" if form.step_ms else ""
         lines.append(f"from {form.moment(int(dated.min()))} to {form.moment(int(dated.max()))}{step}")
-    lines += [f"sensors: {listed(form.sensors)}", *form.notes]
+    lines += [f"sensors: {listed(form.sensors)}", *form.notes, *cells.notes]
     return lines if stray is None else [*lines, stray.said(form.moment(stray.time_ms))]
 
 

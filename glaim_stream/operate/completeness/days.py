@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
-from zoneinfo import ZoneInfo
+from datetime import date, datetime, timedelta, tzinfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ class Days:
     names: the dates, ISO 8601.
     """
 
-    def __init__(self, zone: ZoneInfo, first_ms: int, end_ms: int) -> None:
+    def __init__(self, zone: tzinfo, first_ms: int, end_ms: int) -> None:
         """Find the days.
 
         Args:
@@ -45,7 +44,7 @@ class Days:
         return numbers
 
 
-def _start_ms(day: date, zone: ZoneInfo) -> int:
+def _start_ms(day: date, zone: tzinfo) -> int:
     """The first moment of a day: midnight, or the time that the clocks show after they have skipped it."""
     # For a midnight that the clocks skip, `fold` 0 means the offset before the change, so this is the change itself.
     return round(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp() * 1000)

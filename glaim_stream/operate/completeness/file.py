@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 from fnmatch import fnmatchcase
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ class FileRequest:
         fill: True to fill the holes as `glaim-stream fill` does, and count them by method.
     """
 
-    zone: ZoneInfo
+    zone: tzinfo
     since_ms: int | None = None
     until_ms: int | None = None
     groups: Sequence[str] = ()
@@ -80,6 +80,7 @@ def file_report(
     if series.step_ms >= _SHORTEST_MONTH_MS:
         raise SettingsError(f"{name}: expected steps below a month, found one of {duration(series.step_ms)}")
     found = _methods(cells, series, request, progress, stated_methods, file.form.timezone)
+    cells = series.expected(cells)
     methods = _with_kept(found, cells, series)
     wanted = _wanted_groups(name, cells, request.groups)
     dated = cells.times_ms[cells.times_ms != NO_TIME]
@@ -91,14 +92,14 @@ def file_report(
     return CompletenessReport(
         title=name,
         source={"file": name, "step_s": series.step_ms / 1000, "rows": len(cells.times_ms)},
-        timezone=request.zone.key,
+        timezone=str(request.zone),
         days=days,
         begin_ms=first_ms,
         end_ms=max(end_ms, first_ms),
         sensors=worst_first(sensors),
         filled=request.fill or bool(stated_methods),
         stream=False,
-        notes=(f"a reading is expected every {duration(series.step_ms)}", *file.form.notes),
+        notes=(f"a reading is expected every {duration(series.step_ms)}", *file.form.notes, *cells.notes),
     )
 
 
@@ -116,22 +117,29 @@ def _sensors(
             if group not in doubted:
                 known = series.values[group], series.doubted[group]
                 doubted[group] = Group(cells.groups[group], grid.times_ms, *known).judged().doubts
+            slow = series.cadence(group, sensor)
+            every = max(1, slow.every)
             # In the grid's own steps: where stamps jitter it drifts apart from the times of the rows.
-            origin_ms = grid.start_ms
+            origin_ms = grid.start_ms + slow.phase * series.step_ms
             spans[number] = Span.between(
                 cells.groups[group], cells.sensors[sensor], max(first_ms, origin_ms), max(end_ms, origin_ms),
-                series.step_ms, origin_ms=origin_ms,
+                every * series.step_ms, origin_ms=origin_ms,
             )  # fmt: skip
             has_row = np.zeros(grid.steps, np.bool_)
             has_row[grid.rows[grid.rows >= 0]] = True
             method = methods[group][sensor]
             has_row |= method != Method.NONE  # a step without a row may be filled all the same
             good = np.isfinite(series.values[group][sensor]) & ~doubted[group][sensor] & (method == Method.OBSERVED)
-            never = np.zeros(grid.steps, np.bool_)
+            cell = (np.arange(grid.steps) - slow.phase) // every
+            if every > 1:  # an interval of a slower sensor is as its best step
+                best = np.lexsort((~has_row, method != Method.OBSERVED, ~good, cell))
+                best = best[np.unique(cell[best], return_index=True)[1]]
+                cell, method, good, has_row = cell[best], method[best], good[best], has_row[best]
+            never = np.zeros(len(cell), np.bool_)
             counting.add(
                 "cells",
                 {
-                    "series": np.full(grid.steps, number), "cell": np.arange(grid.steps), "method": method,
+                    "series": np.full(len(cell), number), "cell": cell, "method": method,
                     "good": good, "late": never, "too_late": never, "has_row": has_row,
                 },
             )  # fmt: skip

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import tzinfo
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import msgspec
 import numpy as np
@@ -47,7 +47,7 @@ class ReportRequest:
         temp_folder: folder of the rows that do not fit into memory; None for the system's.
     """
 
-    zone: ZoneInfo
+    zone: tzinfo
     since_ms: int | None = None
     until_ms: int | None = None
     groups: Sequence[str] = ()
@@ -199,7 +199,7 @@ def _made(settings: Settings, request: ReportRequest, file: TopicRows, found: _R
             "kafka": settings.kafka, "output_topic": settings.output_topic, "late_topic": settings.late_topic,
             "rows": rows,
         },
-        timezone=request.zone.key,
+        timezone=str(request.zone),
         days=days,
         begin_ms=begin_ms,
         end_ms=end_ms,
