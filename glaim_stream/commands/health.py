@@ -13,6 +13,8 @@ from glaim_stream.commands.flags import expand_flags
 from glaim_stream.commands.sources import FileFlags, PlantFlags, open_source
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from glaim_stream.commands.gridded import Gridded
     from glaim_stream.feed import Source
     from glaim_stream.health import Event
@@ -64,15 +66,18 @@ def health(
     sensors at once is one event.
     """
     from glaim_stream.commands.moments import bounds_ms
+    from glaim_stream.core.printable import printable
 
     source = open_source(file, PlantFlags(), form)
     found = _gridded(source, file.name)
     until_ms = bounds_ms(None, normal_until, timezone=form.timezone or "UTC")[1]
     outcome = judge(found, until_ms, rate)
     if as_json:
-        _print_json(outcome)
+        _print_json(outcome, source.withheld)
     else:
         _print_table(outcome)
+        if source.withheld:
+            print(printable(f"not judged, as doubtful or no number: {source.withheld_note}"))
 
 
 def judge(found: Gridded, normal_until_ms: int | None, rate: float) -> HealthOutcome:
@@ -147,7 +152,7 @@ def _gridded(source: Source, name: str) -> Gridded:
     return found
 
 
-def _print_json(outcome: HealthOutcome) -> None:
+def _print_json(outcome: HealthOutcome, withheld: Mapping[str, int]) -> None:
     import json
 
     from glaim_stream.core.times import text_of_ms
@@ -159,6 +164,7 @@ def _print_json(outcome: HealthOutcome) -> None:
         "sensor_days": round(outcome.sensor_days, 2),
         "false_alarms_expected": round(outcome.expected, 2),
         "not_judged": [{"group": group, "sensor": sensor} for group, sensor in outcome.not_judged],
+        "withheld": dict(withheld),
         "events": [each.document() for each in outcome.events],
     }
     print(json.dumps(document, ensure_ascii=False, indent=2))

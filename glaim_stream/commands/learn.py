@@ -171,6 +171,8 @@ def _read_file(
     source = FileInput.open(file, PlantFlags(), messages, form, since, until, by_group=True)
     if source.source is not None:
         collector.from_table = True
+        if (count := sum(source.source.withheld.values())) > 0:
+            collector.left_out["doubtful in the file, or no number"] = count
         require_known_groups(source.source, rules, source.name)
     now_ms = time.time_ns() // 1_000_000
     with progress_bar(file.name, "messages") as progress:

@@ -112,7 +112,7 @@ def produce(
     print(
         f"{settings.input_topic}: {report.readings} readings of {report.groups} groups in {report.messages} messages, "
         f"{report.value_bytes / 1e6:.1f} MB, {report.seconds:.1f} s, {report.readings_per_second:.0f} readings/s; "
-        f"withheld {int(withheld.mask.sum())}, gaps of the source {source.gaps}"
+        f"{_left_out(source, int(withheld.mask.sum()))}"
     )
     if report.failed_messages:
         print(f"error: {report.failed_messages} messages were not delivered: {report.error}", file=sys.stderr)
@@ -163,5 +163,10 @@ def _print_plan(report: ProduceReport, source: Source, withheld: int) -> None:
         f"would send {report.readings} readings ({report.nulls} null) of {report.groups} groups "
         f"in {report.messages} messages, {report.value_bytes / 1e6:.1f} MB,\n"
         f"from {text_of_ms(report.first_ms)} to {text_of_ms(report.last_ms)}; "
-        f"withheld {withheld}, gaps of the source {source.gaps}"
+        f"{_left_out(source, withheld)}"
     )
+
+
+def _left_out(source: Source, dropped: int) -> str:
+    doubtful = f", doubtful readings not sent: {source.withheld_note}" if source.withheld else ""
+    return f"withheld {dropped}, gaps of the source {source.gaps}{doubtful}"

@@ -118,8 +118,12 @@ class FileInput:
         source = readings_between(open_source(file, plant, form), since, until, form.timezone or "UTC")
         plan = plan_messages(source, messages.input_format, batch=messages.batch, by_group=by_group)
         first, last = text_of_ms(int(source.time_ms[0])), text_of_ms(int(source.time_ms[-1]))
-        summary = f"{len(source)} readings of {len(source.groups)} groups in {len(plan)} messages"
-        return cls(planned(plan), len(plan), f"{summary}, from {first} to {last}", str(file or "the plant"), source)
+        summary = (
+            f"{len(source)} readings of {len(source.groups)} groups in {len(plan)} messages, from {first} to {last}"
+        )
+        if source.withheld:
+            summary += f", without doubtful ones: {source.withheld_note}"
+        return cls(planned(plan), len(plan), summary, str(file or "the plant"), source)
 
     def describe(self, settings: Settings) -> Iterator[str]:
         """One line.

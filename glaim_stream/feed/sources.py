@@ -1,13 +1,14 @@
 """Readings from wide or long files and from the simulated plant. Times are epoch milliseconds, UTC.
 
-`glaim_stream.files.read` finds the form of a file. A cell that is empty, NaN, infinite or a sentinel is a gap of the
-file: it is counted and never sent.
+`glaim_stream.files.read` finds the form of a file. A cell that is empty, NaN or a sentinel is a gap of the file. One that
+holds a text, an infinity, or a number that the file's own marks or shape make doubtful is withheld. Both are counted and
+never sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.errors import SettingsError, listed
 from glaim_stream.core.times import NO_TIME
 from glaim_stream.files import Cells, Reading, cells_of, name_of_file, read
 
@@ -31,6 +32,7 @@ class Source:
     time_ms: NDArray[np.int64]
     value: Floats  # finite, with the width of the file, so that 12.3 is sent as 12.3
     gaps: int = 0  # cells of the file without a reading
+    withheld: Mapping[str, int] = field(default_factory=dict)  # cells that are no reading to use, see `Cells.withheld`
     skipped: tuple[str, ...] = ()  # columns that are not sensors
     notes: tuple[str, ...] = ()  # sentences on how the file was read
 
@@ -47,6 +49,11 @@ class Source:
         """Index into `groups` of each cell code."""
         place = {group: index for index, group in enumerate(self.groups)}
         return np.array([place[group] for group, _ in self.cells], np.int32)
+
+    @property
+    def withheld_note(self) -> str:
+        """The number of withheld cells, by sensor; "" without any."""
+        return listed([f"{sensor} {count:,}" for sensor, count in self.withheld.items()])
 
     def where(self, keep: NDArray[np.bool_]) -> Self:
         """The readings that `keep`, bool [n], chooses."""
@@ -103,7 +110,10 @@ def read_source(
         notes.append(f"its columns name no groups: all of them belong to the group {name_of_file(path.name)!r}")
     source = _of_cells(cells_of(reading, group or name_of_file(path.name)))
     if not len(source):
-        raise SettingsError(f"{path}: expected readings, found none in {reading.rows} rows")
+        why = f" that can be used (withheld: {source.withheld_note})" if source.withheld else ""
+        raise SettingsError(f"{path}: expected readings, found none in {reading.rows} rows{why}")
+    if source.withheld:
+        notes.append(f"withheld as doubtful or no number, and not used as readings: {source.withheld_note}")
     if all(pa.types.is_float32(reading.table.schema.field(name).type) for name in _columns_of_readings(reading)):
         source = replace(source, value=source.value.astype(np.float32))
     return replace(source, skipped=tuple(reading.form.unused), notes=tuple(notes))
@@ -116,7 +126,7 @@ def _columns_of_readings(reading: Reading) -> Sequence[str]:
 def _of_cells(cells: Cells) -> Source:
     """The readings of a file, in order of time."""
     code = np.stack([each.group * len(cells.sensors) + each.sensor for each in cells.columns], axis=1)
-    value = np.stack([each.value for each in cells.columns], axis=1)
+    value = np.stack([each.believed for each in cells.columns], axis=1)
     timed = np.flatnonzero(cells.times_ms != NO_TIME)
     timed = timed[np.argsort(cells.times_ms[timed], kind="stable")]
     pairs, place = np.unique(code[timed], return_inverse=True)
@@ -124,7 +134,7 @@ def _of_cells(cells: Cells) -> Source:
     time_ms = np.broadcast_to(cells.times_ms[timed][:, None], known.shape)
     names = [(cells.groups[each // len(cells.sensors)], cells.sensors[each % len(cells.sensors)]) for each in pairs]
     cell: NDArray[np.int32] = place.reshape(known.shape).astype(np.int32)
-    return Source(names, cell[known], time_ms[known], value[timed][known], cells.holes)
+    return Source(names, cell[known], time_ms[known], value[timed][known], cells.holes, cells.withheld)
 
 
 def plant_source(days: float, *, groups: int = 8, seed: int = 0, start_ms: int | None = None) -> Source:

@@ -116,7 +116,7 @@ def note(quality: QualityMarks, count: int) -> str:
     marks = listed([repr(each) for each in quality.marks])
     return (
         f"{quality.column!r} states the quality of {listed(list(quality.judges))}: {count:,} readings with {marks} are "
-        f"kept as they are, neither filled nor used to fill others; --missing '{quality.column}=' uses them"
+        f"kept as they are, and not used; --missing '{quality.column}=' uses them"
     )
 
 

@@ -73,7 +73,7 @@ def read(
         sensors: columns that are sensors, or names of sensors in `<group><separator><sensor>`; default: columns that
             hold measurements. If rows name their sensors, all are read.
         missing: numbers and words that mean a missing value, in every column; `COLUMN=VALUE` in one column, or of one
-            sensor of a file in which a row is a reading.
+            sensor of a file in which a row is a reading. `COLUMN=`: no other number does in that column.
         only_missing: read no other number as missing.
         only_readings: reject a file that holds filled values.
         name: name of the file, for messages; default: from the path.
@@ -126,7 +126,9 @@ def read(
         unused |= silent
     series = _Series(columns, sensor_names, sensor_of_row, layout.value)
     told_of = dict(told.numbers) if form is None else {**form.taken, **told.numbers}
-    found = sentinels(series.parts(), numbers_missing, told_of, only_told=only_missing)
+    parts = series.parts()
+    only_told = parts if only_missing else {column for column, texts in told.texts.items() if "" in texts}
+    found = sentinels(parts, numbers_missing, told_of, only_told=only_told)
     series.take_out(found)
     text_notes, quality_notes = kept_notes(table, kept, sensor_names, sensor_of_row), []
     for mark in marks:
@@ -494,8 +496,8 @@ def kept_notes(
             texts = Counter(pc.cast(table.columns[column].filter(pa.array(mine)), pa.string()).to_pylist())
             said = listed([f"{text!r} ({count:,})" for text, count in texts.most_common()])
             notes.append(
-                f"no numbers in {int(mine.sum()):,} cells of {sensor!r}: {said}: kept as they are, neither filled nor "
-                f"used to fill others; if one means no reading, state --missing '{sensor}={texts.most_common()[0][0]}'"
+                f"no numbers in {int(mine.sum()):,} cells of {sensor!r}: {said}: kept as they are, and not "
+                f"used; if one means no reading, state --missing '{sensor}={texts.most_common()[0][0]}'"
             )
     return notes
 

@@ -6,7 +6,7 @@ A number between the smallest and the largest of the other values is never a sen
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -31,7 +31,7 @@ def sentinels(
     told: Sequence[float] = (),
     told_of: Mapping[str, Sequence[float]] | None = None,
     *,
-    only_told: bool = False,
+    only_told: Collection[str] = (),
 ) -> tuple[Sentinel, ...]:
     """The numbers of the columns that mean a missing value, or may.
 
@@ -39,7 +39,7 @@ def sentinels(
         columns: values by column, float64; NaN where missing.
         told: numbers that the user stated; they are read as missing everywhere.
         told_of: numbers that the user stated, by column.
-        only_told: consider no other number.
+        only_told: columns of which no other number is considered.
     """
     found: list[Sentinel] = []
     open_ends: list[tuple[str, Sentinel]] = []
@@ -57,7 +57,7 @@ def sentinels(
             else:
                 found.append(_sentinel(column, levels, counts, int(at[0]), taken=True))
                 levels, counts = np.delete(levels, at), np.delete(counts, at)
-        if only_told:
+        if column in only_told:
             continue
         if len(levels) == 1 and counts[0] > 1 and abs(levels[0]) >= 999 and _is_shaped(float(levels[0])):
             found.append(_sentinel(column, levels, counts, 0, taken=True))
@@ -105,8 +105,8 @@ def note(sentinel: Sentinel) -> str:
     if sentinel.amid:
         return f"{where}: kept as a reading among others; if it is none, state --missing '{column}={sentinel.value:g}'"
     return (
-        f"{where}: kept as a reading, and not used to fill others; if it stands for no value, state "
-        f"--missing '{column}={sentinel.value:g}'"
+        f"{where}: kept as it is, and not used; if it stands for no value, state --missing '{column}={sentinel.value:g}'; "
+        f"if it is a reading, --missing '{column}='"
     )
 
 

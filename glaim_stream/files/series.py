@@ -6,6 +6,7 @@ through the times of its rows, or the steps of a worker if the step comes from o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -56,6 +57,11 @@ class ReadingColumn:
     kept: Bools
     doubted: Bools
 
+    @property
+    def believed(self) -> Doubles:
+        """The readings that may be used, float64 [rows]; NaN where missing or doubted."""
+        return np.where(self.doubted, np.nan, self.value)
+
 
 @dataclass(frozen=True)
 class Cells:
@@ -73,6 +79,17 @@ class Cells:
     def holes(self) -> int:
         """Number of cells without a reading."""
         return sum(int(each.hole.sum()) for each in self.columns)
+
+    @property
+    def withheld(self) -> dict[str, int]:
+        """Number of cells with something that is not used as a reading, by sensor, behind its group if there are more."""
+        found = Counter[str]()
+        for each in self.columns:
+            out = (each.kept | each.doubted) & (self.times_ms != NO_TIME)
+            for code, rows in by_code(each.group * len(self.sensors) + each.sensor, out):
+                group, sensor = divmod(code, len(self.sensors))
+                found[f"{self.groups[group]} " * (len(self.groups) > 1) + self.sensors[sensor]] += len(rows)
+        return dict(found)
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,7 @@ class GroupSeries:
     sha256: str
     stray: int = 0  # rows left out because their times lie far from all others
     doubted: int = 0  # readings left out because they stand apart from those around them
+    withheld: Mapping[str, int] = field(default_factory=dict)  # cells that are no reading to use, by sensor
 
     @property
     def rows(self) -> int:

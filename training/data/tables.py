@@ -95,10 +95,11 @@ def _gridded(reading: Reading, spec: DataSpec, path: Path) -> GroupSeries:
         values[row, :, at : at + grid.steps] = each
     times_ms = start + found.step_ms * np.arange(rows, dtype=np.int64)
     units = {cells.sensors[int(each.sensor[0])]: reading.form.units.get(each.name, "") for each in cells.columns}
-    return _series(
+    made = _series(
         spec, path, groups, sensors, times_ms, values, found.step_ms / 1000,
         {} if long else units, 0 if stray is None else stray.count,
     )  # fmt: skip
+    return replace(made, withheld=cells.withheld)
 
 
 def _rows(reading: Reading, spec: DataSpec, path: Path) -> GroupSeries:
@@ -133,8 +134,8 @@ def _chosen(found: Sequence[str], wanted: Sequence[str], what: str, path: Path, 
 
 def _without_sentinels(column: ReadingColumn, sensors: Sequence[str], spec: DataSpec) -> ReadingColumn:
     """A column without the numbers that are declared to mean no value; a Parquet file may hold them as float32."""
-    value = column.value.astype(np.float32)
+    value = column.believed.astype(np.float32)
     blank = np.isin(value, np.array(spec.sentinels, np.float32))
     for name, numbers in spec.sensor_sentinels.items():
         blank |= np.isin(value, np.array(numbers, np.float32)) & (column.sensor == sensors.index(name))
-    return replace(column, value=np.where(blank, np.nan, column.value))
+    return replace(column, value=np.where(blank, np.nan, column.believed))

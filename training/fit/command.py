@@ -75,7 +75,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from glaim_stream.core.errors import GlaimError
+from glaim_stream.core.errors import GlaimError, listed
 from training import checkpoint as checkpoints
 from training import config as configs
 from training.autoconfig import MINUTES, next_steps
@@ -176,6 +176,9 @@ def _read(config: RunConfig) -> GroupSeries:
     series = load(config.data, configs.data_path(config.data.file))
     if series.stray:
         say(f"left out: {series.stray} rows of {series.source} whose times lie far from all others")
+    if series.withheld:
+        each = listed([f"{sensor} {count:,}" for sensor, count in series.withheld.items()])
+        say(f"left out: cells of {series.source} that are doubtful or no number, by sensor: {each}")
     if series.doubted:
         say(
             f"left out: {series.doubted} readings of {series.source} that stand apart from those around them; "

@@ -90,8 +90,8 @@ def test_a_number_that_may_stand_for_no_value_is_a_warning_and_kept(tmp_path: Pa
     text = "\n".join(["time,a", *rows])
     found = guessed(text, tmp_path)
     assert found.warnings == (
-        "-1 stands 7 times in 'a'; the next value above is 300: kept as a reading, and not used to fill "
-        "others; if it stands for no value, state --missing 'a=-1'",
+        "-1 stands 7 times in 'a'; the next value above is 300: kept as it is, and not used; if it "
+        "stands for no value, state --missing 'a=-1'; if it is a reading, --missing 'a='",
     )
     assert found.spec.sensor_sentinels == {}
     assert not {*found.warnings} & {*found.messages}
