@@ -44,7 +44,7 @@ class Unfinished:
             text = artefact.text_of(arrays)
         except (OSError, ModelError):
             return None
-        if text["digest"] != digest:
+        if text.get("digest") != digest:
             return None
         out: list[artefact.Arrays] = [{} for _ in range(text["groups"])]
         for name, array in arrays.items():

@@ -68,8 +68,9 @@ class Work:
         digest = ""
         if self.unfinished is not None:
             digest = artefact.digest_of(arrays_of(fitted, {}))
-            for number in range(len(parts)):
-                if (kept := self.unfinished.read(name, number, digest)) is not None:
+            for number, part in enumerate(parts):
+                kept = self.unfinished.read(name, number, digest)
+                if kept is not None and len(kept) == len(part):
                     found[number] = kept
 
         def report() -> None:
