@@ -1,7 +1,7 @@
 """Readings from wide or long files and from the simulated plant. Times are epoch milliseconds, UTC.
 
-`glaim_stream.files.read` finds the form of a file. A cell that is empty, NaN or a sentinel is a gap of the file. One that
-holds a text, an infinity, or a number that the file's own marks or shape make doubtful is withheld. Both are counted and
+`glaim_stream.files.read` finds the form of a file. A cell that is empty, NaN or a sentinel is a gap of the file. One
+with a text, an infinity, or a number that the file's own marks or shape make doubtful is withheld. Both are counted and
 never sent.
 """
 

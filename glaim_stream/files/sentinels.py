@@ -105,8 +105,8 @@ def note(sentinel: Sentinel) -> str:
     if sentinel.amid:
         return f"{where}: kept as a reading among others; if it is none, state --missing '{column}={sentinel.value:g}'"
     return (
-        f"{where}: kept as it is, and not used; if it stands for no value, state --missing '{column}={sentinel.value:g}'; "
-        f"if it is a reading, --missing '{column}='"
+        f"{where}: kept as it is, and not used; if it stands for no value, state "
+        f"--missing '{column}={sentinel.value:g}'; if it is a reading, --missing '{column}='"
     )
 
 

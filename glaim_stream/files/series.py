@@ -82,7 +82,7 @@ class Cells:
 
     @property
     def withheld(self) -> dict[str, int]:
-        """Number of cells with something that is not used as a reading, by sensor, behind its group if there are more."""
+        """Number of cells that hold something and no reading to use, by sensor, behind its group if there are more."""
         found = Counter[str]()
         for each in self.columns:
             out = (each.kept | each.doubted) & (self.times_ms != NO_TIME)
