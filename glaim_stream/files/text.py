@@ -151,7 +151,8 @@ def columns_of(data: bytes, name: str) -> Columns:
         notes.append(f"{comments} comment lines among the readings are left out")
     if heads:
         notes.append(
-            f"{len(heads)} lines among the readings repeat the names of the columns, first line {heads[0] + 1}"
+            f"{len(heads)} lines among the readings repeat the names of the columns, first line "
+            f"{_number(lines, heads[0])}"
         )
     rows = np.asarray(below, np.int64)
     return Columns(
@@ -204,6 +205,11 @@ def _whole(lines: list[str]) -> tuple[list[str], list[int]]:
         first.append(at)
         at = end
     return whole, first
+
+
+def _number(lines: Sequence[str], at: int) -> int:
+    """The number of a line in the file, from 1: cells above it may span lines."""
+    return at + 1 + sum(line.count("\n") for line in lines[:at])
 
 
 def _opens(line: str) -> bool:
@@ -385,8 +391,8 @@ def _below(lines: list[str], below: list[int], header: _Header, name: str) -> tu
             heads.append(at)
         elif lines[at].strip() not in above and _names_another(cells, solid, under=under):
             raise SettingsError(
-                f"{name}: expected one table, found a second line of names in line {at + 1}: {lines[at][:80]!r}; "
-                "put each table into a file of its own"
+                f"{name}: expected one table, found a second line of names in line "
+                f"{_number(lines, at)}: {lines[at][:80]!r}; put each table into a file of its own"
             )
     if not heads:
         return below, []
@@ -442,7 +448,7 @@ def _even(
         else:
             raise SettingsError(
                 f"{name}: expected a name for each column, found {len(names)} names and {width} cells in line "
-                f"{below[0] + 1}; a comma as the decimal sign needs another separator, or quotes"
+                f"{_number(lines, below[0])}; a comma as the decimal sign needs another separator, or quotes"
             )
     odd = [at for at in below if _count(lines[at], separator) != width]
     footer: list[int] = []
@@ -454,7 +460,7 @@ def _even(
         if not (len(cells) > width and not any(content(cell) for cell in cells[width:])):
             raise SettingsError(
                 f"{name}: expected {width} cells in every line, as in the line of names, found {len(cells)} in line "
-                f"{at + 1}: {lines[at][:80]!r}"
+                f"{_number(lines, at)}: {lines[at][:80]!r}"
             )
     if odd:
         notes.append(f"{len(odd)} lines have more separators than columns")

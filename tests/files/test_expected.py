@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from glaim_stream.commands.fill import ReadFlags, WriteFlags, fill_file
+from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.times import text_of_ms, zone_of
 from glaim_stream.feed import read_source
 from glaim_stream.files import Cells, read, series_of
@@ -196,3 +197,19 @@ def test_a_clock_that_jumps_and_is_set_back_gets_no_advice_on_zones() -> None:
     notes = open_file("a.csv", text.encode()).form.notes
     assert any(note.startswith("the clock jumps ahead to 2026-03-29T03:00:00") for note in notes)
     assert not any("--timezone" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("time,temp,hum", "a second line of names in line 34"),
+        ("2026-03-02 00:30:00,1,2,3,4", "found 5 in line 34"),
+    ],
+)
+def test_a_refusal_counts_the_lines_of_cells_that_span_some(line: str, said: str) -> None:
+    notes = {3: '"opened\nand\nclosed"'}
+    lines = [f"{START + dt.timedelta(minutes=at)},{reading(at)},{notes.get(at, '')}" for at in range(60)]
+    text = "\n".join(["time,flow,note", *lines[:30], line, *lines[30:], ""])
+    assert text.splitlines()[33] == line
+    with pytest.raises(SettingsError, match=said):
+        open_file("a.csv", text.encode())
