@@ -22,10 +22,12 @@ from glaim_stream.files import (
     duration,
     series_of,
 )
-from glaim_stream.form import ClosedForm
+from glaim_stream.form import ClosedForm, Kind
 from glaim_stream.tables.columns import FilledColumn, NewRows
 from glaim_stream.tables.fill import Group, Result, fill_groups
+from glaim_stream.tables.fitted import kinds_of
 from glaim_stream.tables.groups import FilledGroup, Progress, Trainer
+from glaim_stream.tables.lines import at_times, spread
 from glaim_stream.tables.work import Work
 
 Ints = NDArray[np.int64]
@@ -123,7 +125,8 @@ def fill_cells(
         groups_of(cells, found), sensors=cells.sensors, form=form, train=train, max_gap=max_gap, timezone=timezone,
         plausibility=plausibility, work=work, progress=progress,
     )  # fmt: skip
-    columns, left = columns_of(cells, found, result.groups, beside=beside)
+    kinds = kinds_of(result.forms, cells.sensors)
+    columns, left = columns_of(cells, found, result.groups, beside=beside, kinds=kinds)
     grids = found.grids
     methods = Counter[str]()
     holes: dict[str, tuple[int, int]] = {}
@@ -150,7 +153,12 @@ def groups_of(cells: Cells, found: Series) -> list[Group]:
 
 
 def columns_of(
-    cells: Cells, found: Series, filled: Sequence[FilledGroup], *, beside: bool = False
+    cells: Cells,
+    found: Series,
+    filled: Sequence[FilledGroup],
+    *,
+    beside: bool = False,
+    kinds: Sequence[Kind | None] = (),
 ) -> tuple[tuple[FilledColumn, ...], Counter[str]]:
     """Return the filled columns of a table, and the number of cells left empty by reason.
 
@@ -159,13 +167,53 @@ def columns_of(
         found: the table's series.
         filled: filled groups.
         beside: see `fill_cells`.
+        kinds: kinds of the sensors, for rows whose step has a reading in another row; unknown by default.
     """
     left: Counter[str] = Counter()
     of_table = cells.columns
     if cells.repeated is not None:
         left[REPEATED] = sum(int((each.hole & cells.repeated).sum()) for each in of_table)
         of_table = tuple(replace(each, hole=each.hole & ~cells.repeated) for each in of_table)
-    return tuple(_column(each, found, filled, left, beside) for each in of_table), +left
+    columns = [_column(each, found, filled, left, beside) for each in of_table]
+    if not beside:
+        done = [_at_own_times(*pair, cells, found, kinds) for pair in zip(of_table, columns, strict=True)]
+        left[ELSEWHERE] -= sum(done)
+    return tuple(columns), +left
+
+
+def _at_own_times(
+    column: ReadingColumn, done: FilledColumn, cells: Cells, found: Series, kinds: Sequence[Kind | None]
+) -> int:
+    """Fill the rows whose step has a reading in another row, at the times of the rows; returns their number.
+
+    Args:
+        column: column of the table.
+        done: filled column, changed in place.
+        cells: cells of the table.
+        found: the table's series.
+        kinds: kinds of the sensors.
+    """
+    usable = np.isfinite(column.value) & ~done.doubted & (found.step >= 0)
+    usable &= True if cells.repeated is None else ~cells.repeated
+    filled = 0
+    for code, holes in by_code(column.group, column.hole):
+        taken = holes[np.isfinite(found.values[code][column.sensor[holes], found.step[holes]])]
+        for sensor in np.unique(column.sensor[taken]).tolist():
+            mine = (column.group == code) & (column.sensor == sensor)
+            wanted = np.zeros(len(mine), np.bool_)
+            wanted[taken] = mine[taken]
+            rows = np.flatnonzero((usable & mine) | wanted)
+            rows = rows[np.argsort(cells.times_ms[rows], kind="stable")]
+            times, read = cells.times_ms[rows].astype(np.float64), ~wanted[rows]
+            if cells.long:
+                times = spread(cells.times_ms[rows], read)
+            value, half = at_times(times[read], column.value[rows[read]], times[~read], kinds[sensor])
+            made = np.isfinite(value)
+            rows, value, half = rows[~read][made], value[made], half[made]
+            done.value[rows], done.lower[rows], done.upper[rows] = value, value - half, value + half
+            done.method[rows] = Method.INTERPOLATION
+            filled += len(rows)
+    return filled
 
 
 def _column(

@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.masks import runs
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.form import Kind, are, distances, resets, simple_value
+from glaim_stream.form import Kind, are, differences, distances, resets, simple_value
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 Codes = NDArray[np.uint8]
+
+_FEW, _FEWEST = 2, 10  # stamps; readings, whose errors tell a band
+_SEVERAL = 2  # readings of a stamp
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,58 @@ def lines(values: Doubles, observed: Bools, kinds: Sequence[Kind | None]) -> Lin
     kept = some & (reset | are(kinds, Kind.STATE)[:, None])
     method, scale = np.where(kept, np.uint8(Method.LAST_VALUE), method), np.where(reset, np.inf, scale)
     return Lines(simple_value(kinds, known, observed), method, scale)
+
+
+def spread(times_ms: Ints, read: Bools) -> Doubles:
+    """Times of rows in order; those of a stamp are spread up to the next one, if most stamps have several readings.
+
+    Args:
+        times_ms: int64 [rows], ascending.
+        read: bool [rows], rows with a reading.
+    """
+    stamps, stamp, rows = np.unique(times_ms, return_inverse=True, return_counts=True)
+    if len(stamps) < _FEW or np.median(np.bincount(stamp[read], minlength=len(stamps))) < _SEVERAL:
+        return times_ms.astype(np.float64)
+    length = np.diff(stamps, append=2 * stamps[-1] - stamps[-2])
+    nth = np.arange(len(times_ms)) - np.searchsorted(times_ms, times_ms)
+    return np.asarray(times_ms + length[stamp] * nth / rows[stamp])
+
+
+def at_times(times: Doubles, values: Doubles, wanted: Doubles, kind: Kind | None) -> tuple[Doubles, Doubles]:
+    """Return the values between two readings at moments off the steps, and half of their 90 % band.
+
+    The band is the error of the same rule at the readings, each from its two neighbours. A state or an angle gets the
+    nearer reading, a meter across a reset the last one. NaN beside the readings, at their times, and with less
+    than 10.
+
+    Args:
+        times: float64 [readings], ascending.
+        values: float64 [readings].
+        wanted: float64 [n], moments.
+        kind: kind of the sensor; None: a number.
+    """
+    times, first = np.unique(times, return_index=True)
+    values = values[first]
+    after = np.searchsorted(times, wanted)
+    inside = (after > 0) & (after < len(times)) & (len(times) >= _FEWEST)
+    inside[inside] = times[after[inside]] != wanted[inside]
+    out, half = np.full(len(wanted), np.nan), np.full(len(wanted), np.nan)
+    if inside.any():
+        sides = times[after[inside] - 1], times[after[inside]], values[after[inside] - 1], values[after[inside]]
+        out[inside] = _on_line(*sides, wanted[inside], kind)
+        tried = _on_line(times[:-2], times[2:], values[:-2], values[2:], times[1:-1], kind)
+        half[inside] = np.quantile(np.abs(differences([kind], tried[None], values[None, 1:-1])), 0.9)
+    return out, half
+
+
+def _on_line(
+    start: Doubles, end: Doubles, before: Doubles, after: Doubles, wanted: Doubles, kind: Kind | None
+) -> Doubles:
+    share = (wanted - start) / (end - start)
+    if kind in (Kind.STATE, Kind.ANGLE):
+        return np.where(share <= 0.5, before, after)
+    line = before + share * (after - before)
+    return np.where(after < before, before, line) if kind is Kind.METER else line
 
 
 def gap_lengths(missing: Bools) -> Ints:

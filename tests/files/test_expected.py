@@ -213,3 +213,43 @@ def test_a_refusal_counts_the_lines_of_cells_that_span_some(line: str, said: str
     assert text.splitlines()[33] == line
     with pytest.raises(SettingsError, match=said):
         open_file("a.csv", text.encode())
+
+
+def sine(ms: float) -> float:
+    return 40 + 9 * float(np.sin(ms / 1.5e7))
+
+
+def test_a_row_whose_step_has_another_reading_is_filled_at_its_own_time() -> None:
+    rng = np.random.default_rng(3)
+    times = np.cumsum(rng.choice([10, 60, 60, 60, 60, 60, 120, 180], 300)) * 60_000.0
+    holes = {at for at in range(2, 299) if times[at] - times[at - 1] == 600_000}
+    lines = [
+        f"{START + dt.timedelta(milliseconds=each)},{'' if at in holes else f'{sine(each):.2f}'}"
+        for at, each in enumerate(times)
+    ]
+    cells, outcome, changed = filled("\n".join(["time,flow", *lines, ""]))
+    assert (cells.holes, len(changed), outcome.left) == (len(holes), len(holes), {})
+    (column,) = outcome.columns
+    rows = sorted(holes)
+    truth = np.array([sine(times[at]) for at in rows])
+    assert np.median(np.abs(column.value[rows] - truth)) < 0.1
+    assert ((column.lower[rows] <= truth) & (truth <= column.upper[rows])).mean() >= 0.8
+
+
+def test_rows_of_one_stamp_are_filled_in_their_order() -> None:
+    """Five readings a second under stamps of seconds."""
+    holes = (57, 58, 203)
+    lines = [
+        f"{START + dt.timedelta(seconds=at // 5)},{name},{'' if name == 'a' and at in holes else f'{base + at:.1f}'}"
+        for at in range(400)
+        for name, base in (("a", 100.0), ("b", 900.0))
+    ]
+    cells, outcome, changed = filled("\n".join(["time,series,value", *lines, ""]))
+    assert (cells.sensors, cells.holes, len(changed)) == (("a", "b"), 3, 3)
+    assert outcome.columns[0].value[[2 * at for at in holes]] == pytest.approx([157, 158, 303], abs=0.11)
+
+
+def test_a_row_at_the_time_of_another_reading_stays_empty() -> None:
+    lines = [f"{START + dt.timedelta(minutes=at)},{cells}" for at in range(60) for cells in (f"{at}.5,", f",{at}.2")]
+    _, outcome, changed = filled("\n".join(["time,flow,temp", *lines, ""]))
+    assert (changed, outcome.left) == ([], {"another row of the same step has the reading": 120})
