@@ -16,7 +16,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from threading import Condition, Thread
 from typing import Any
 
@@ -134,7 +134,7 @@ class Board:
         head |= {"end_ms": watch.shown_to_ms, "unjudged": watch.unjudged, "faulty": watch.faulty}
         lines = watch.rows.since(viewer.rows)
         viewer.rows = watch.rows.known_to
-        return [("group", f'{json.dumps(head)[:-1]}, "rows": [{",".join(lines)}]}}'.encode())]
+        return [("group", f'{json.dumps(head, allow_nan=False)[:-1]}, "rows": [{",".join(lines)}]}}'.encode())]
 
     def _run(self) -> None:
         while True:
@@ -180,6 +180,7 @@ class Board:
                 "busy": self._busy,
                 "health": self.sources.health(),
                 "outages": [json.loads(each) for each in self.sources.recent.outages],
+                "rejected": [asdict(each) for each in self.sources.recent.rejected],
             }
         )
         with self._news:
@@ -221,4 +222,4 @@ def _packed(parts: list[np.ndarray], kind: type[np.generic]) -> str:
 
 def _compact(document: dict[str, Any]) -> bytes:
     """A document as JSON without spaces, in UTF-8; values of other types become text."""
-    return json.dumps(document, separators=(",", ":"), default=str).encode()
+    return json.dumps(document, separators=(",", ":"), default=str, allow_nan=False).encode()

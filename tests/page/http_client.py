@@ -17,7 +17,16 @@ class Answer:
 
     @property
     def document(self) -> Any:
-        return json.loads(self.body)
+        return strict(self.body)
+
+
+def strict(text: bytes | str) -> Any:
+    """JSON as a browser reads it: NaN and Infinity, which Python's parser takes, are errors."""
+
+    def refuse(name: str) -> Any:
+        raise ValueError(f"expected JSON, found {name}")
+
+    return json.loads(text, parse_constant=refuse)
 
 
 def ask(port: int, path: str, method: str = "GET", body: bytes | None = None, **headers: str) -> Answer:
@@ -52,5 +61,5 @@ def _events(file: Any) -> Iterator[tuple[str, Any, str]]:
             name, _, value = text.partition(": ")
             fields[name] = value
         elif "data" in fields:
-            yield fields["event"], json.loads(fields["data"]), fields["id"]
+            yield fields["event"], strict(fields["data"]), fields["id"]
             fields = {}

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import json
 import threading
 import time
 from typing import Any
@@ -20,6 +19,7 @@ from glaim_stream.page.sources import LoopBusy
 from glaim_stream.page.watched import RowKind
 from glaim_stream.pipeline import Pipeline
 from glaim_stream.windows.states import GroupState
+from tests.page.http_client import strict
 from tests.page.worker import PARTITION, PagedWorker, paged_worker, readings
 from tests.support import catalogue
 
@@ -28,7 +28,7 @@ async def refreshed(it: PagedWorker, group: str | None = None) -> dict[str, Any]
     """The events of a new viewer by name, made from the state of now."""
     with it.board.viewer(group) as viewer:
         await asyncio.to_thread(it.board.refresh)
-        return {name: json.loads(data) for name, data in viewer.take()}
+        return {name: strict(data) for name, data in viewer.take()}
 
 
 def numbers(text: str, kind: str = "u1") -> list[int]:
@@ -144,14 +144,14 @@ async def test_no_more_groups_are_watched_than_memory_is_meant_for() -> None:
 
 async def test_nothing_is_read_while_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[float] = []
-    genuine = Board.refresh
-
-    def counted(self: Board) -> None:
-        reads.append(time.monotonic())
-        genuine(self)
-
-    monkeypatch.setattr(Board, "refresh", counted)
     async with paged_worker() as it:
+        genuine = it.board.refresh
+
+        def counted() -> None:
+            reads.append(time.monotonic())
+            genuine()
+
+        monkeypatch.setattr(it.board, "refresh", counted)
         await it.send(readings(range(5)))
         await asyncio.sleep(1.5)
         assert reads == []

@@ -74,6 +74,11 @@ async def test_every_panel_of_a_running_worker_has_data(tab: Tab) -> None:
             await it.send(plant_readings(step, step + 1))
             await asyncio.sleep(0.4)
         await it.send([{**each, "value": each["value"] + 1} for each in plant_readings(154, 155, hidden=1e-9)])  # late
+        await it.send([{"temperature": "<b>4</b>"}])
+        await tab.until(
+            "document.querySelector('#rejected-list').textContent.startsWith('malformed 1partition 3 offset ')"
+        )
+        assert re.search(r" UTC, replayed from \d+ (d|y) ago$", await tab.text("#group-about"))
         await tab.until(f"{COLOURS}.length === 4")
         assert await tab.run(COLOURS) == ["band", "filled", "late", "observed"]
         assert "plant-pump" in await tab.text("#group-about")
@@ -87,6 +92,21 @@ async def test_every_panel_of_a_running_worker_has_data(tab: Tab) -> None:
                 break
         assert re.search(r"final -?[\d.,]+ \[-?[\d.,]+, -?[\d.,]+\] by closed form", await tab.text("#charts output"))
         assert tab.problems == []
+
+
+async def test_a_worker_that_can_use_nothing_says_why_and_shows_no_empty_panels(tab: Tab) -> None:
+    async with paged_worker() as it:
+        it.sources.health = lambda: {"live": True, "why_not": {}, "degraded": ["9 of the last 9 records " * 9]}
+        await it.send([{"temperature": at} for at in range(9)])
+        await tab.open(it.address, 390)
+        await tab.until("document.querySelector('#rejected-list b').textContent === 'malformed'")
+        assert await tab.text("#group-title") == "No group yet"
+        assert "bad" in await tab.run("document.querySelector('#health').className")
+        assert await tab.run("document.querySelector('#tiles').checkVisibility()") is False
+        assert await tab.run("document.querySelector('h1').getBoundingClientRect().height") < 40, "on one line"
+        assert await tab.run("document.documentElement.scrollWidth") == 390
+        await it.send(readings(range(9)))
+        await tab.until(f"{TITLE} === 'g0' && document.querySelector('#tiles').checkVisibility()")
 
 
 CANARIES = [
@@ -219,7 +239,7 @@ async def test_a_hidden_tab_holds_no_stream_and_a_cut_one_comes_back(tab: Tab) -
         await tab.has(2, FIGURES)
         for step in range(8, 12):  # each arrives by another stream
             await it.send(readings(range(step, step + 1)))
-            await tab.until(f"document.querySelector('#group-about').textContent.endsWith('00:00:{step:02} UTC')")
+            await tab.until(f"document.querySelector('#group-about').textContent.includes('00:00:{step:02} UTC')")
         await tab.run(
             "Object.defineProperty(document, 'hidden', { value: true, configurable: true });"
             "document.dispatchEvent(new Event('visibilitychange'))"
@@ -228,7 +248,7 @@ async def test_a_hidden_tab_holds_no_stream_and_a_cut_one_comes_back(tab: Tab) -
         assert it.board._viewers == []
         await tab.run("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
         await it.send(readings(range(12, 13)))
-        await tab.until("document.querySelector('#group-about').textContent.endsWith('00:00:12 UTC')")
+        await tab.until("document.querySelector('#group-about').textContent.includes('00:00:12 UTC')")
         await asyncio.to_thread(it.server.shutdown)
         it.server.server_close()
         await tab.until("document.querySelector('#health').textContent === 'no connection to the worker'")

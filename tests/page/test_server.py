@@ -1,6 +1,7 @@
 """The page over real HTTP: who may look, what it answers, and what a viewer costs."""
 
 import asyncio
+import json
 import re
 import socket
 import threading
@@ -9,14 +10,17 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import pytest
 
 from glaim_stream.core.errors import SettingsError
+from glaim_stream.imputers import Imputed, Interpolation, Ladder, Windows
 from glaim_stream.page import server as module
 from glaim_stream.page.server import PageServer
+from glaim_stream.pipeline import Pipeline
 from tests.page.http_client import Answer, ask, stream
 from tests.page.worker import paged_worker, readings
-from tests.support import catalogue
+from tests.support import Neighbours, catalogue
 
 TOKEN = "0123456789abcdef-token"
 PATHS = ["/", "/page.css", "/page.js", "/api/state", "/api/stream", "/elsewhere"]
@@ -245,3 +249,41 @@ async def test_a_flood_of_requests_keeps_the_number_of_threads() -> None:
             except OSError:
                 assert time.monotonic() < end_s
                 await asyncio.sleep(0.1)
+
+
+class Boundless(Neighbours):
+    """A model whose answers are infinite or missing in turn."""
+
+    async def impute(self, windows: Windows) -> Imputed:
+        found = await super().impute(windows)
+        found.values[..., ::2] = np.inf
+        found.values[..., 1::2] = np.nan
+        return found
+
+
+async def test_numbers_that_json_lacks_and_foreign_records_leave_the_page_valid() -> None:
+    """Every document of http_client is parsed as a browser does it."""
+    pipeline = Pipeline(catalogue(lateness_s=0), {}, Ladder([Boundless(), Interpolation()]), score_share=1.0)
+    foreign: list[Any] = [
+        {"group": "g0", "sensor": "s1", "ts": 30_000 + at, "value": value}
+        for at, value in enumerate([float("nan"), float("inf"), float("-inf"), 10**400, "\ud800", "NaN"])
+    ]
+    async with paged_worker(pipeline=pipeline, stream_s=1.0) as it:
+        await it.send(readings(range(30), ["g0", "g1"], holes=[4, 7, 8, 9, 20]))
+        await it.send([*foreign, {"temperature": float("nan")}, {"group": "\ud800", "ts": 1}])
+        await it.send(readings(range(31, 40), ["g0", "g1"], holes=[35]))
+        answer = await asked(it.server.port, "/api/state?group=g0")
+        found = dict(answer.document["events"])
+        assert len(found["group"]["rows"]) > 10
+        rejected = {each["cause"]: each["count"] for each in found["overview"]["rejected"]}
+        assert sum(rejected.values()) == sum(len(json.loads(dict(each.headers).get("glaim-positions", b"[0]")))
+                                             for each in it.publisher.letters)  # fmt: skip
+        assert rejected.keys() >= {"malformed", "out-of-limits"}
+        example = next(each for each in found["overview"]["rejected"] if each["cause"] == "malformed")
+        assert (example["partition"], example["offset"] > 0, bool(example["detail"])) == (3, True, True)
+
+        def streamed() -> set[str]:
+            with stream(it.server.port, "/api/stream?group=g0") as events:
+                return {name for name, _, _ in events}
+
+        assert await asyncio.to_thread(streamed) >= {"names", "overview", "group"}

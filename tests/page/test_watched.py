@@ -56,6 +56,11 @@ def test_a_cell_keeps_its_estimates_beside_the_late_reading() -> None:
     assert lines(group)[0] == [0, 5000, RowKind.PROVISIONAL, 2.0, 1.0, 3.0, METHODS[Method.MODEL], 0, 1, "7"]
 
 
+def test_a_number_that_json_lacks_is_null() -> None:
+    found = watched(message((1, 0, 5, np.nan, 0), (1, 0, 4, np.inf, 1), (1, 1, 4, -np.inf, -1)))
+    assert [line[3:6] for line in lines(found)] == [[None] * 3] * 3
+
+
 def test_a_viewer_gets_what_is_newer_than_its_position() -> None:
     group = watched(message((1, 0, 5, 2.0, -1)), message((0, 0, 6, 1.0, -1)), message((1, 0, 6, 3.0, -1)))
     assert [line[3] for line in lines(group, 0)] == [2.0, 3.0]

@@ -17,7 +17,8 @@ const UNJUDGED = {
 const groups = new Groups(name => choose(name));
 const connection = new Connection(take, state => { how = state; showHealth(); });
 let how = "live", health = null, busy = "";
-let group = null, shown = null, charts = [];
+let group = null, shown = null, charts = [], nowMs = 0, firstEndMs = 0;
+const OLD_MS = 86_400_000; // event time that is further behind the clock is of a replay, or of a stream that has ended
 
 const seen = new IntersectionObserver(entries => {
   for (const entry of entries) {
@@ -33,6 +34,11 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => requ
 function take(name, event) {
   if (name === "names") {
     groups.setNames(event);
+    $("groups").classList.toggle("empty", !event.names.length);
+    if (group === null && !event.names.length) {
+      $("group-title").textContent = "No group yet";
+      $("group-note").textContent = "No usable reading has arrived since the worker was given its partitions.";
+    }
     if (group === null && event.names.length) choose(wanted() ?? groups.names[groups.order[0]], { keep: true });
   } else if (name === "overview") showOverview(event);
   else if (name === "group") showGroup(event);
@@ -76,7 +82,9 @@ function showOverview(event) {
   const own = event.partitions || [];
   $("where").textContent = own.length
     ? `Groups of ${own.length === 1 ? "partition" : "partitions"} ${own.join(", ")}; those of others are on the pages of their workers.` : "";
+  showRejected(event.rejected);
   showOutages(event.outages);
+  nowMs = event.at_ms;
 }
 
 function showHealth() {
@@ -85,6 +93,18 @@ function showHealth() {
   badge.textContent = text;
   badge.title = why.join("\n");
   badge.className = "badge" + (text === "live" ? " good" : health || how === "lost" ? " bad" : "");
+}
+
+function showRejected(rejected) {
+  $("rejected").hidden = !rejected.length;
+  $("rejected-list").replaceChildren(...rejected.map(each => {
+    const item = document.createElement("li"), cause = document.createElement("b"), example = document.createElement("p");
+    cause.textContent = each.cause;
+    example.textContent = example.title = `partition ${each.partition} offset ${each.offset}: ${each.detail}`;
+    example.className = "soft";
+    item.append(cause, ` ${each.count.toLocaleString("en")}`, example);
+    return item;
+  }));
 }
 
 function showOutages(outages) {
@@ -102,6 +122,7 @@ function showGroup(event) {
   if (event.full || !shown) {
     if (!event.full) return;
     shown = new Window(event);
+    firstEndMs = shown.endMs;
     charts = event.sensors.map((_, sensor) => new Chart(shown, sensor));
     seen.disconnect();
     $("charts").replaceChildren(...charts.map(chart => chart.figure));
@@ -109,7 +130,7 @@ function showGroup(event) {
   }
   shown.add(event.rows, event.end_ms);
   const head = shown.head;
-  $("group-about").textContent = `${head.model} · partition ${head.partition} · ${head.window} steps of ${duration(head.step_ms / 1000)} up to ${moment(shown.endMs)}`;
+  $("group-about").textContent = `${head.model} · partition ${head.partition} · ${head.window} steps of ${duration(head.step_ms / 1000)} up to ${moment(shown.endMs)}${age(shown.endMs)}`;
   const fills = shown.cells.some(cells => [...cells.values()].some(filled));
   $("group-note").textContent = fills ? "" : "No value of this window has been filled since the page began to watch; holes are drawn as they are filled.";
   const faulty = Object.keys(event.faulty).length;
@@ -119,6 +140,12 @@ function showGroup(event) {
     chart.fault.textContent = (event.faulty[chart.about.id] || []).map(each => DETECTORS[each] || each).join(", ");
     chart.draw();
   }
+}
+
+/** How long ago old event time was; where it moves all the same, the stream is replayed. */
+function age(endMs) {
+  if (nowMs - endMs < OLD_MS) return "";
+  return `, ${endMs > firstEndMs ? "replayed from " : ""}${duration((nowMs - endMs) / 1000)} ago`;
 }
 
 function showGone(event) {
