@@ -37,6 +37,7 @@ from deploy.process import ServerProcess
 from deploy.runner import LocalServer, run_in_foreground
 from deploy.triton_install import install_triton
 from deploy.triton_probe import model_problem
+from glaim_stream.models import version_numbers
 
 ControlMode = Literal["none", "poll", "explicit"]
 
@@ -266,9 +267,10 @@ class LocalTriton(LocalServer):
 
     def _control_options(self, wanted: Sequence[str]) -> list[str]:
         if self._control_mode == "none":
-            # A folder that holds a closed form alone counts as a model that fails to load.
+            # A folder that holds a closed form alone counts as a model that fails to load, as one without a version.
             folders = [path for path in self.model_repository.glob("*") if path.is_dir()]
-            return ["--exit-on-error=false"] if any(not (path / "config.pbtxt").exists() for path in folders) else []
+            lacking = [path for path in folders if not (path / "config.pbtxt").exists() or not version_numbers(path)]
+            return ["--exit-on-error=false"] if lacking else []
         # A new version that fails to load must not end the server, which still serves the old one.
         options = ["--exit-on-error=false"]
         if self._control_mode == "poll":

@@ -25,7 +25,7 @@ from glaim_stream.imputers import (
     State,
     Windows,
 )
-from glaim_stream.models import Contracts, read_sealed_contract
+from glaim_stream.models import Contracts, all_withdrawn, read_sealed_contract
 from glaim_stream.pipeline import Pipeline
 
 _BATCH_WITHOUT_NETWORK = 4_096  # windows of a call: a closed form takes a quarter longer over calls of 64
@@ -208,4 +208,5 @@ def missing_contracts(settings: Settings, catalogue: Catalogue) -> list[Path]:
 
 
 def _needed(settings: Settings, catalogue: Catalogue) -> list[str]:
-    return [model.name for model in catalogue.models if settings.needs_model and not model.learn]
+    models = catalogue.models if settings.needs_model else ()
+    return [each.name for each in models if not each.learn and not all_withdrawn(settings.model_repository / each.name)]

@@ -21,7 +21,7 @@ MODULES_ARE_DOORS = {"core", "build", "commands"}  # core says why; build is one
 ROOMS = {"glaim_stream": 20, "training": 14}
 ARROWS = 92  # pairs of rooms of glaim_stream, one of which imports the other
 LINES = {"glaim_stream": 58_000, "training": 9_450, "tests": 80_000}
-NAMES_SHOWN = 457  # by all doors of glaim_stream
+NAMES_SHOWN = 458  # by all doors of glaim_stream
 TESTS_PAST_A_DOOR = 70  # names that tests take from the inside of another room than their own
 CLASSES_OF_ONE_NAME = 0  # class names that are used more than once
 

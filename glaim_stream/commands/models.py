@@ -50,7 +50,9 @@ def list_(repository: Repository) -> None:
 
     store, trust = open_store(repository), read_settings().trust
     forms = list(listed_forms(store, trust))
-    found = listing(store, trust) if store.models() or not forms else []
+    models = store.models()
+    withdrawn = any(store.withdrawn(name) for name in store.known())
+    found = listing(store, trust) if models or withdrawn or not forms else []
     table = Table("model", "version", "is", "trained on", "rows", "made", "sensors", "window", "weights", "manifest")
     for each in found:
         contract = each.contract
@@ -63,7 +65,7 @@ def list_(repository: Repository) -> None:
         result_console().print(table)
     if forms:
         result_console().print(_table_of(forms))
-    for name in sorted({*store.models(), *store.forms()}):
+    for name in store.known():
         found_hold = held(store, name)
         if found_hold is not None:
             print(f"{name} is {found_hold}. `glaim-stream models release {repository} {name}` lets new versions in")
@@ -200,14 +202,19 @@ def rollback(
     repository: Repository,
     model: Annotated[str, typer.Argument(help="Name of the model.")],
     to: Annotated[
-        int | None, typer.Option(help="Version that becomes the newest again. [default: the one before the newest]")
+        str | None,
+        typer.Option(
+            help="Version that becomes the newest again, also a withdrawn one, or 0 for none; with --form the form, by "
+            "its name in `models list`. [default: the one before]"
+        ),
     ] = None,
     form: Annotated[bool, typer.Option("--form", help="Withdraw the closed form, not a version.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")] = False,
 ) -> None:
     """Withdraw the newest version: the one before is served again. It is kept beside the repository, never deleted.
 
-    With --form the closed form is withdrawn: the one before, of the last five, is used again.
+    With --form the closed form is withdrawn: the one before, of the last five, is used again. Without a version the
+    closed form fills, without both last value and interpolation.
 
     No training, learning or push adds a version until `models release`.
     """
@@ -216,12 +223,13 @@ def rollback(
     from glaim_stream.models import open_store, rollback_form
     from glaim_stream.models import rollback as withdraw
 
+    store, trust = open_store(repository), read_settings().trust
     if form:
-        if to is not None:
-            raise ModelError("expected --to or --form, found both: closed forms have no version numbers")
-        rollback_form(open_store(repository), model, dry_run=dry_run, trust=read_settings().trust)
+        rollback_form(store, model, to, dry_run=dry_run, trust=trust)
         return
-    withdraw(open_store(repository), model, to, dry_run=dry_run, trust=read_settings().trust)
+    if to is not None and not to.isdecimal():
+        raise ModelError(f"expected the number of a version after --to, or --form with it, found {to!r}")
+    withdraw(store, model, None if to is None else int(to), dry_run=dry_run, trust=trust)
 
 
 @app.command()
@@ -264,7 +272,7 @@ def _await_models(store: Store, wait_s: float) -> None:
     end_s, said = time.monotonic() + wait_s, ""
     while True:
         try:
-            if store.models() or store.forms():
+            if store.known():
                 return
             found = "none"
         except OSError as error:

@@ -23,7 +23,7 @@ from glaim_stream.models.form_history import ListedForm, keep_form, listed_forms
 from glaim_stream.models.form_manifest import FORM_FILES, place_form, read_sealed_form, seal_form
 from glaim_stream.models.hold import HOLD_FILE, held, release, require_folder_released
 from glaim_stream.models.listing import listing
-from glaim_stream.models.local import highest_ever, join, move, staging, version_numbers, withdrawn
+from glaim_stream.models.local import all_withdrawn, highest_ever, join, move, staging, version_numbers, withdrawn
 from glaim_stream.models.prune import prune
 from glaim_stream.models.push import push
 from glaim_stream.models.rollback import rollback
@@ -39,6 +39,7 @@ __all__ = [
     "DiskFolder",
     "ListedForm",
     "Store",
+    "all_withdrawn",
     "can_write",
     "fetch",
     "form_folder",

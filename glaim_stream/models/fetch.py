@@ -61,7 +61,7 @@ def fetch(
             target has other weights under the same version. Versions copied before the error are complete.
     """
     versioned, forms = source.models(), source.forms()
-    available = sorted({*versioned, *forms})
+    available = source.known()
     absent = sorted(set(models) - set(available))
     if absent or not available:
         raise ModelError(
@@ -78,7 +78,10 @@ def fetch(
                 changes += _fetch_model(source, target, name, keep, staged, trust, say, exists_ok=missing_only)
             elif name in versioned and not missing_only:
                 changes += _fetch_versions(source, target, name, keep, staged, mirror, trust, say)
-            if name in forms and not (missing_only and (target / name / FORM_FILE).exists()):
+            elif mirror and source.withdrawn(name):  # all of them
+                (target / name / CONTRACT_FILE).unlink(missing_ok=True)
+                changes += _remove_versions(source, target, name, version_numbers(target / name), staged, say)
+            if (name in forms or mirror) and not (missing_only and (target / name / FORM_FILE).exists()):
                 changes += _fetch_form(source, target, name, mirror, trust, say)
             for number in source.withdrawn(name):  # so that training here does not reuse its number
                 (withdrawn(target / name) / str(number)).mkdir(parents=True, exist_ok=True)
@@ -154,10 +157,16 @@ def _fetch_versions(
     remaining = sorted({*present, *wanted} - set(removed))
     if changes or removed:  # the contract first: it must never name an absent version
         restore_contract(target / name, remaining[-1])
-    for version in removed:
+    return changes + _remove_versions(source, target, name, removed, staged, say)
+
+
+def _remove_versions(
+    source: Store, target: Path, name: str, versions: Sequence[int], staged: Path, say: Callable[[str], object]
+) -> int:
+    for version in versions:
         move(target / name / str(version), staged / f"{name}-{version}")
         say(f"{name}: version {version} is no longer in {source.location}: removed here too")
-    return changes + len(removed)
+    return len(versions)
 
 
 def _has_only_a_form(folder: Path) -> bool:

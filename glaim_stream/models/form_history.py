@@ -17,6 +17,7 @@ from glaim_stream.core.trust import Trust
 from glaim_stream.form import ClosedForm, artefact
 from glaim_stream.models.folders import folder_of
 from glaim_stream.models.form_manifest import (
+    FORM_FILES,
     FORM_MANIFEST,
     FORM_SIGNATURE,
     manifest_of_form,
@@ -28,7 +29,9 @@ from glaim_stream.models.manifest import MAX_FILE_BYTES, MAX_MANIFEST_BYTES
 from glaim_stream.models.store import WITHOUT_FOLDERS, Store, local_path
 
 KEPT_FORMS = 5
+NONE = "0"  # the name of no form
 _DIGITS = 8
+_WITHDRAWN = "withdrawn-"
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,13 @@ def write_form(store: Store, place: str, model: str, found: FoundForm) -> None:
             store.fs.delete_file(f"{store.path}/{place}/{name}")
 
 
+def remove_form(store: Store, model: str) -> None:
+    """Remove the form in use, itself first."""
+    for name in FORM_FILES:
+        if store.has(f"{model}/{name}"):
+            store.fs.delete_file(f"{store.path}/{model}/{name}")
+
+
 def keep_form(store: Store, model: str) -> None:
     """Copy the form in use beside the repository before another replaces it; the newest `KEPT_FORMS` stay there."""
     found = find_form(store, model)
@@ -123,72 +133,98 @@ def keep_form(store: Store, model: str) -> None:
 
 def is_withdrawn(store: Store, model: str, found: FoundForm) -> bool:
     """Whether this form was rolled back in this repository."""
-    return store.aside.has(f"{_place(model, f'withdrawn-{found.digest}')}/{FORM_FILE}")
+    return store.aside.has(f"{_place(model, f'{_WITHDRAWN}{found.digest}')}/{FORM_FILE}")
 
 
 def rollback_form(
     store: Store,
     model: str,
+    to: str | None = None,
     *,
     dry_run: bool = False,
     trust: Trust | None = None,
     say: Callable[[str], object] = print,
 ) -> None:
-    """Withdraw the closed form of a model: the one before is used again, and the model is held (`hold`).
+    """Withdraw the closed form of a model: a former one is used again, or none, and the model is held (`hold`).
 
     Args:
         store: the repository.
         model: name of the model.
+        to: name of the form to use, its `digest`, a kept or a withdrawn one; `0`: none; None: the one before.
         dry_run: change nothing.
         trust: checks that the restored form must pass.
         say: receives lines on the change.
 
     Raises:
-        ModelError: there is no form, none was kept, or those that were kept are damaged or do not match `trust`.
+        ModelError: there is no form, or no such one was kept, or those that were kept are damaged or do not match
+            `trust`.
     """
-    current = find_form(store, model)
-    if current is None:
+    aside, current = store.aside, find_form(store, model)
+    former, place = (None, "") if to == NONE else _former(store, model, current, to, trust or Trust())
+    if current is None and former is None:
         raise ModelError(
             f"expected a closed form of {model} in {store.location}, found {', '.join(store.forms()) or 'none'}"
         )
-    aside, problems = store.aside, []
-    for number in reversed(_numbers(store, model)):
-        former = find_form(aside, _place(model, number))
-        try:
-            if former is None or former.content == current.content or is_withdrawn(store, model, former):
-                continue
-            require_sealed(model, former.content, former.manifest, former.signature, trust or Trust())
-            break
-        except ModelError as error:
-            problems.append(str(error))
-    else:
-        raise ModelError(
-            f"{store.location}: no closed form of {model} before {current.digest} was kept"
-            + "".join(f"; {each}" for each in problems)
-        )
     would = "would be" if dry_run else "is"
-    if not dry_run:
-        hold(store, model, [], None, time.time_ns() // 1_000_000, form=current.digest)  # first: one may be learned now
-        write_form(aside, _place(model, f"withdrawn-{current.digest}"), model, current)
+    if not dry_run:  # the hold is first: a form may be learned now
+        digest, back = ("" if each is None else each.digest for each in (current, former))
+        hold(store, model, [], None, time.time_ns() // 1_000_000, form=digest, back=back)
+        if current is not None:
+            write_form(aside, _place(model, f"{_WITHDRAWN}{digest}"), model, current)
         _restore(store, model, former)
-        for other in _numbers(store, model):
-            if other >= number:
-                aside.fs.delete_dir(f"{aside.path}/{_place(model, other)}")
-    say(f"{model}: closed form {current.digest} {would} withdrawn, to {aside.location}/{model}/forms")
-    say(f"{model}: closed form {former.digest} {would} in use")
+        _forget(aside, model, place)
+    if current is not None:
+        say(f"{model}: closed form {current.digest} {would} withdrawn, to {aside.location}/{model}/forms")
+    say(f"{model}: {'no closed form' if former is None else f'closed form {former.digest}'} {would} in use")
     if not dry_run:
         say(f"{model}: held. `glaim-stream models release {store.location} {model}` lets new forms and versions in")
+
+
+def _former(store: Store, model: str, current: FoundForm | None, to: str | None, trust: Trust) -> tuple[FoundForm, str]:
+    """Find the form to use again, and its folder beside the repository: the newest that was kept, or the named one."""
+    aside, problems = store.aside, []
+    places = [_place(model, number) for number in reversed(_numbers(store, model))]
+    if to is not None:
+        places += [_place(model, each) for each in aside.folder_names(f"{model}/forms") if each.startswith(_WITHDRAWN)]
+    for place in places:
+        try:
+            former = find_form(aside, place)
+            if former is None or (current is not None and former.content == current.content):
+                continue
+            if former.digest != to if to is not None else is_withdrawn(store, model, former):
+                continue
+            require_sealed(model, former.content, former.manifest, former.signature, trust)
+        except ModelError as error:
+            problems.append(str(error))
+        else:
+            return former, place
+    before = "" if current is None else f" before {current.digest}"
+    raise ModelError(
+        f"{store.location}: no closed form of {model}{before if to is None else f' with the name {to}'} was kept"
+        + "".join(f"; {each}" for each in problems)
+        + ("" if current is None or to is not None else "; --to 0 leaves the model without one")
+    )
+
+
+def _forget(aside: Store, model: str, place: str) -> None:
+    """Remove a form that is in use again from its folder, and if it was kept, those that were kept after it."""
+    name = place.rpartition("/")[2]
+    newer = [number for number in aside.folders(f"{model}/forms") if name.isdigit() and number > int(name)]
+    for each in [place] * bool(place) + [_place(model, number) for number in newer]:
+        aside.fs.delete_dir(f"{aside.path}/{each}")
 
 
 def listed_forms(store: Store, trust: Trust) -> Iterator[ListedForm]:
     """The closed forms of every model: the one in use, those kept, the newest first, and those withdrawn."""
     aside = store.aside
-    for model in store.forms():
-        yield _listed(store, model, model, "in use", trust)
+    forms = store.forms()
+    for model in store.known():
+        if model in forms:
+            yield _listed(store, model, model, "in use", trust)
         for number in reversed(_numbers(store, model)):
             yield _listed(aside, model, _place(model, number), "kept", trust)
         for name in aside.folder_names(f"{model}/forms"):
-            if name.startswith("withdrawn-"):
+            if name.startswith(_WITHDRAWN):
                 yield _listed(aside, model, _place(model, name), "withdrawn", Trust())
 
 
@@ -205,9 +241,11 @@ def _listed(store: Store, model: str, place: str, state: str, trust: Trust) -> L
     return ListedForm(model, state, found, "", manifest)
 
 
-def _restore(store: Store, model: str, former: FoundForm) -> None:
+def _restore(store: Store, model: str, former: FoundForm | None) -> None:
     folder = local_path(store)
-    if folder is None:
+    if former is None:
+        remove_form(store, model)
+    elif folder is None:
         write_form(store, model, model, former)
     elif former.signature is not None:
         place_form(folder / model, former.content, manifest=former.manifest, signature=former.signature)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from glaim_stream.core.errors import ModelError
 from glaim_stream.core.trust import Trust
-from glaim_stream.models.form_history import find_form, is_withdrawn, keep_form, write_form
+from glaim_stream.models.form_history import find_form, is_withdrawn, keep_form, remove_form, write_form
 from glaim_stream.models.form_manifest import place_form, require_sealed
 from glaim_stream.models.store import Store, local_path
 
@@ -35,7 +35,7 @@ def copy_form(
     """
     found = find_form(source, model)
     if found is None:
-        return False
+        return follow and _remove_withdrawn(source, target, model, say)
     until_ms = found.until_ms
     require_sealed(model, found.content, found.manifest, found.signature, trust)
     try:
@@ -55,4 +55,13 @@ def copy_form(
     else:
         write_form(target, model, model, found)
     say(f"{model}: closed form")
+    return True
+
+
+def _remove_withdrawn(source: Store, target: Store, model: str, say: Callable[[str], object]) -> bool:
+    present = find_form(target, model)
+    if present is None or not is_withdrawn(source, model, present):
+        return False
+    remove_form(target, model)
+    say(f"{model}: closed form {present.digest} was withdrawn from {source.location}: removed here too")
     return True

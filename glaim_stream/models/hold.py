@@ -25,14 +25,15 @@ class Hold:
     """The reason why a model takes no new versions."""
 
     withdrawn: list[int]  # versions
-    newest: int | None  # the version that the rollback made the newest; None if only closed forms were withdrawn
+    newest: int | None  # the newest version after the rollback, 0 without any; None if only forms were withdrawn
     since_ms: int  # epoch ms
     forms: list[str] = field(default_factory=list)  # first digits of the digests of closed forms
 
     def __str__(self) -> str:
         found = [_plural("version", list(map(str, self.withdrawn))), _plural("closed form", self.forms)]
-        at = "" if self.newest is None else f" at version {self.newest}"
-        return f"held{at} since {text_of_ms(self.since_ms)}: {' and '.join(filter(None, found))} rolled back"
+        at = "" if self.newest is None else f" at version {self.newest}" if self.newest else " without a version"
+        what = " and ".join(filter(None, found))
+        return f"held{at} since {text_of_ms(self.since_ms)}{f': {what} rolled back' if what else ''}"
 
 
 def _plural(what: str, names: list[str]) -> str:
@@ -60,14 +61,32 @@ def held(store: Store, model: str) -> Hold | None:
 
 
 def hold(
-    store: Store, model: str, withdrawn: Sequence[int], newest: int | None, now_ms: int, *, form: str = ""
+    store: Store,
+    model: str,
+    withdrawn: Sequence[int],
+    newest: int | None,
+    now_ms: int,
+    *,
+    form: str = "",
+    back: str = "",
 ) -> None:
-    """Hold a model at a version, or at its former closed form; what an earlier hold withdrew is added."""
+    """Hold a model at a version, or at its former closed form; what an earlier hold withdrew is added.
+
+    Args:
+        store: the repository.
+        model: name of the model.
+        withdrawn: versions that are withdrawn.
+        newest: the newest version that remains, 0 without any; None: unchanged.
+        now_ms: start of a new hold, epoch ms.
+        form: first digits of the digest of a closed form that is withdrawn.
+        back: the same of one that is put back.
+    """
     before = held(store, model)
-    forms = [*(before.forms if before is not None else ()), *([form] if form else ())]
+    forms = [each for each in (before.forms if before is not None else ()) if each != back]
+    forms += [form] if form else []
     if newest is None and before is not None:
         newest = before.newest
-    versions = sorted({*withdrawn, *(before.withdrawn if before is not None else ())})
+    versions = sorted({*withdrawn, *(before.withdrawn if before is not None else ())} - {newest})  # it may be back
     since_ms = now_ms if before is None else before.since_ms
     aside = store.aside
     if aside.fs.type_name not in WITHOUT_FOLDERS:

@@ -35,6 +35,8 @@ class Listed:
 def listing(store: Store, trust: Trust | None = None) -> list[Listed]:
     """List every version of every model, ascending; withdrawn and pruned versions follow the others.
 
+    A model whose versions are all withdrawn is listed too.
+
     Args:
         store: the repository.
         trust: checks that a version must pass.
@@ -42,7 +44,8 @@ def listing(store: Store, trust: Trust | None = None) -> list[Listed]:
     Raises:
         ModelError: there is no model.
     """
-    names = store.models()
+    models = store.models()
+    names = [name for name in store.known() if name in models or store.withdrawn(name)]
     if not names:
         raise ModelError(f"expected a model in {store.location}, found none: a folder with contract.json")
     trust = trust or Trust()

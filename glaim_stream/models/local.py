@@ -30,6 +30,12 @@ def withdrawn(directory: Path) -> Path:
     return repository.with_name(repository.name + WITHDRAWN) / directory.name
 
 
+def all_withdrawn(directory: Path) -> bool:
+    """Whether a model has neither version nor contract because each version was withdrawn."""
+    here = bool(version_numbers(directory)) or (directory / CONTRACT_FILE).exists()
+    return not here and bool(version_numbers(withdrawn(directory)))
+
+
 def highest_ever(directory: Path) -> int:
     """The highest version that a model has or had, 0 for none; a version number is never reused for other weights."""
     return max([*version_numbers(directory), *version_numbers(withdrawn(directory))], default=0)
@@ -83,7 +89,7 @@ def join(made: Path, target: Path, version: int) -> None:
         target: The model's folder.
         version: The new version.
     """
-    _keep_contract(target)
+    keep_contract(target)
     move(made / str(version), target / str(version))
     try:
         (made / CONTRACT_FILE).rename(target / CONTRACT_FILE)
@@ -122,7 +128,7 @@ def restore_contract(target: Path, version: int) -> None:
     partial.replace(target / CONTRACT_FILE)
 
 
-def _keep_contract(target: Path) -> None:
+def keep_contract(target: Path) -> None:
     """Copy the model's contract into its version's folder; older repositories lack it there and would lose it."""
     if not (target / CONTRACT_FILE).is_file():
         return

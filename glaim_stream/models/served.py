@@ -19,7 +19,7 @@ from glaim_stream.core.contract import CONTRACT_FILE, Contract
 from glaim_stream.core.errors import ContractError, ModelError
 from glaim_stream.core.trust import Trust
 from glaim_stream.models.folders import DiskFolder
-from glaim_stream.models.local import version_numbers
+from glaim_stream.models.local import all_withdrawn, version_numbers
 from glaim_stream.models.sealed import lacking, read_sealed_contract
 
 log = logging.getLogger(__name__)
@@ -96,6 +96,10 @@ class Contracts(Mapping[str, Contract]):
             log.debug("the versions of %s in %s cannot be listed: %s", model, self._repository, error)
             return ""
         return str(max(complete)) if complete else ""
+
+    def are_withdrawn(self, model: str) -> bool:
+        """Whether the repository has no version of a model because each was withdrawn."""
+        return self._repository is not None and all_withdrawn(self._repository / model)
 
     async def follow(self, model: str, version: str) -> None:
         """Read the contract of a version that imputed, unless it is known.

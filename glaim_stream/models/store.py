@@ -54,6 +54,13 @@ class Store:
         """Complete versions: those with a contract, which is uploaded after the weights."""
         return [number for number in self.folders(model) if self.contract_path(model, number) is not None]
 
+    def known(self) -> list[str]:
+        """Names of the models and closed forms that are here, or of which something was withdrawn, ascending."""
+        aside = self.aside
+        names = {name for name, is_folder in self._entries(aside.path) if is_folder and _NAME.fullmatch(name)}
+        withdrawn = {name for name in names if aside.folders(name) or aside.folder_names(f"{name}/forms")}
+        return sorted({*self.models(), *self.forms(), *withdrawn})
+
     def withdrawn(self, model: str) -> list[int]:
         """Versions that were rolled back."""
         return self.folders(model, self.withdrawn_root)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.main import get_command
 
+from glaim_stream.commands.models import app
 from tests.helm.matrix import CONFIG, MATRIX, SMALLEST, merged
 from tests.helm.rendered import Object, containers, environment, of_kind, pods, triton_pod, worker_pod
 from training.config import read
@@ -140,6 +142,26 @@ def test_rollback_and_its_release_are_suspended(chart: Chart, command: str) -> N
         assert cron_job(objects, command)["spec"]["jobTemplate"]["spec"]["backoffLimit"] == 0
         asked = commands(job_pod(objects, command))[command]
         assert asked == ["glaim-stream", "models", command, repository, "plant-pump"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "flags"),
+    [
+        ({"form": True}, ["--form"]),
+        ({"to": "0"}, ["--to=0"]),
+        ({"form": True, "to": "0a1b2c3d"}, ["--form", "--to=0a1b2c3d"]),
+    ],
+)
+def test_rollback_withdraws_a_form_or_goes_to_a_named_version(
+    chart: Chart, changes: dict[str, Any], flags: list[str]
+) -> None:
+    objects = chart.render(merged(MATRIX[VOLUME], {"rollback": changes}))
+    asked = commands(job_pod(objects, "rollback"))["rollback"]
+    assert asked[-len(flags) - 1 :] == ["plant-pump", *flags]
+    assert commands(job_pod(objects, "release"))["release"][-1] == "plant-pump"
+    command = get_command(app).commands["rollback"]  # type: ignore[attr-defined]
+    given = command.make_context("rollback", asked[asked.index("rollback") + 1 :]).params
+    assert (given["form"], given["to"]) == (changes.get("form", False), changes.get("to"))
 
 
 @pytest.mark.parametrize("name", [VOLUME, BUCKET])

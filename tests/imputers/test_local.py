@@ -9,7 +9,7 @@ import pytest
 
 from glaim_stream.build import create_ladder
 from glaim_stream.core.contract import file_digest, read_contract, write_contract
-from glaim_stream.core.errors import ContractError, ImputerError, ModelError
+from glaim_stream.core.errors import ContractError, ImputerAbsent, ImputerError, ModelError
 from glaim_stream.core.settings import Settings
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.local import VERSION_CHECK_INTERVAL_S, LocalImputer
@@ -240,6 +240,11 @@ async def test_a_new_version_is_loaded_and_a_withdrawn_one_is_dropped(repository
     assert found.version == 2
     rollback(open_store(str(repository)), "m", say=lambda line: None)
     assert await followed.answer() == ("1", 1.0)
+    rollback(open_store(str(repository)), "m", 0, say=lambda line: None)
+    with pytest.raises(ImputerAbsent, match="all versions of m were withdrawn"):
+        await followed.answer()
+    rollback(open_store(str(repository)), "m", 2, say=lambda line: None)
+    assert await followed.answer() == ("2", 2.0)
 
 
 async def test_an_unusable_version_is_logged_once_and_the_previous_one_stays(

@@ -13,9 +13,10 @@ from prometheus_client import REGISTRY
 from deploy.triton import LocalTriton
 from deploy.triton_install import unsupported_reason
 from glaim_stream.core.contract import read_contract, sensors_digest
+from glaim_stream.core.errors import ImputerAbsent
 from glaim_stream.imputers import Imputed, Interpolation, Ladder, State, Windows
 from glaim_stream.imputers.remote import TritonImputer
-from glaim_stream.models import Contracts
+from glaim_stream.models import Contracts, open_store, rollback
 from glaim_stream.output import Method
 from tests.integration.bad_versions import (
     BAD,
@@ -43,6 +44,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("bad-versions") / "repository"
     for name in (GOOD, *(f"second-{reason}" for reason in BAD)):
         add_model(path, name, Mean)
+    add_model(path, "alone", Mean)
     for reason, network in BAD.items():
         add_model(path, f"first-{reason}", network)
     return path
@@ -87,6 +89,23 @@ def refused(model: str, version: str) -> set[str]:
         if sample.name == "glaim_model_version_refused"
         and (sample.labels["model"], sample.labels["version"]) == (model, version)
     }
+
+
+async def test_a_model_whose_first_version_is_withdrawn_is_not_called_until_it_is_back(
+    rung: TritonImputer, repository: Path
+) -> None:
+    store, ladder, lines = open_store(str(repository)), Ladder([rung, Interpolation()]), list[str]()
+    assert by_model(await ladder.impute(windows("alone")), "1")
+    rollback(store, "alone", 0, say=lines.append)
+    await rung.look()
+    await rung.look()
+    assert await rung._served("alone", 30) == ["1"], "Triton goes on serving it"
+    assert set((await ladder.impute(windows("alone"))).version) == {""}
+    with pytest.raises(ImputerAbsent, match="all versions of alone were withdrawn"):
+        await rung.impute(windows("alone"))
+    rollback(store, "alone", 1, say=lines.append)
+    await rung.look()
+    assert by_model(await ladder.impute(windows("alone")), "1")
 
 
 @pytest.mark.parametrize("reason", BAD)

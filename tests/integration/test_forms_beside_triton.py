@@ -45,6 +45,10 @@ def test_a_polling_triton_loads_a_model_again_for_its_form_and_answers_meanwhile
 
 
 @pytest.mark.slow  # a start of Triton
-def test_triton_starts_beside_a_model_without_a_network(repository: Path) -> None:
-    with LocalTriton(repository) as triton, InferenceServerClient(triton.grpc_url) as client:
+def test_triton_starts_beside_a_model_without_a_version(repository: Path) -> None:
+    emptied = shutil.copytree(repository / MODEL, repository / "emptied")
+    shutil.rmtree(emptied / "1")
+    shutil.rmtree(repository / STRANGER)
+    with LocalTriton(repository, models=[MODEL]) as triton, InferenceServerClient(triton.grpc_url) as client:
         assert client.is_model_ready(MODEL)
+        assert not client.is_model_ready("emptied")

@@ -247,6 +247,33 @@ def test_a_withdrawn_form_gives_way_to_the_one_before_and_stays_withdrawn(
         rollback_form(store, "m", say=silent)
 
 
+def test_the_first_form_is_withdrawn_put_back_and_followed_by_a_mirror(tmp_path: Path) -> None:
+    store, mirror, here = open_store(str(tmp_path / "models")), tmp_path / "mirror", tmp_path / "here"
+    place_form(here / "m", made(1000))
+    push(here, store, say=silent)
+    fetch(store, mirror, mirror=True, say=silent)
+    digest, lines = ClosedForm.from_bytes(made(1000), "m").digest[:8], list[str]()
+    with pytest.raises(ModelError, match=r"before \w{8} was kept; --to 0 leaves the model without one"):
+        rollback_form(store, "m", say=silent)
+    rollback_form(store, "m", "0", dry_run=True, say=lines.append)
+    assert states(store) == [("in use", 1000)]
+    assert lines[-1] == "m: no closed form would be in use"
+    rollback_form(store, "m", "0", say=silent)
+    assert states(store) == [("withdrawn", 1000)]
+    assert fetch(store, mirror, mirror=True, say=silent) == 1
+    assert read_sealed_form(mirror / "m", Trust()) is None
+    assert push(here, store, say=silent) == 0
+    with pytest.raises(ModelError, match="m is held since"):
+        require_folder_released(tmp_path / "models" / "m")
+    with pytest.raises(ModelError, match="no closed form of m with the name 00000000 was kept"):
+        rollback_form(store, "m", "00000000", say=silent)
+    rollback_form(store, "m", digest, say=silent)
+    assert states(store) == [("in use", 1000)]
+    assert digest not in str(held(store, "m"))
+    assert fetch(store, mirror, mirror=True, say=silent) == 1
+    assert read_sealed_form(mirror / "m", Trust()) == made(1000)
+
+
 def test_a_mirror_follows_a_form_that_is_withdrawn(with_three_forms: Store, tmp_path: Path) -> None:
     mirror = tmp_path / "mirror"
     fetch(with_three_forms, mirror, mirror=True, say=silent)
@@ -292,8 +319,10 @@ def test_forms_are_listed_and_rolled_back_by_command(tmp_path: Path) -> None:
     place = str(tmp_path / "models")
     environment = {"COLUMNS": "200"}
     assert "1970-01-01T00:00:02Z" in call("models", "list", place, environment=environment).stdout
-    both = call("models", "rollback", place, "m", "--form", "--to", "1", environment={})
-    assert (both.returncode, "expected --to or --form, found both" in both.stderr) == (2, True)
+    unknown = call("models", "rollback", place, "m", "--form", "--to", "1", environment={})
+    assert (unknown.returncode, "no closed form of m with the name 1 was kept" in unknown.stderr) == (2, True)
+    named = call("models", "rollback", place, "m", "--to", "0a1b2c3d", environment={})
+    assert (named.returncode, "expected the number of a version after --to" in named.stderr) == (2, True)
     assert "closed form" in call("models", "rollback", place, "m", "--form", environment={}).stdout
     shown = call("models", "list", place, environment=environment)
     assert shown.returncode == 0

@@ -230,6 +230,51 @@ def test_a_rollback_withdraws_the_newest_version_and_its_number_is_never_reused(
         assert local.version_numbers(tmp_path / "here" / "m") == [1]
 
 
+@pytest.mark.parametrize("kind", ["disk", "store"])
+def test_the_first_version_is_withdrawn_put_back_and_followed_by_a_mirror(kind: str, tmp_path: Path) -> None:
+    root = tmp_path / "bucket" / "models"
+    promised = make(root, 1, version_contract=False)
+    store = open_store(str(root)) if kind == "disk" else as_object_store(tmp_path)
+    mirror, lines = tmp_path / "mirror", list[str]()
+    fetch(store, mirror, mirror=True, say=silent)
+    before = tree(tmp_path)
+    assert rollback(store, "m", 0, dry_run=True, say=lines.append) == [1]
+    assert tree(tmp_path) == before
+    assert lines[-1] == "m: no version would be left: last value and interpolation fill: it has no form"
+    assert rollback(store, "m", 0, say=silent) == [1]
+    assert not list(root.rglob("contract.json"))
+    assert [(each.version, each.state, each.weights) for each in listing(store)] == [
+        (1, "withdrawn", "match the contract"),
+    ]  # fmt: skip
+    assert "held without a version since" in str(held(store, "m"))
+    assert local.highest_ever(root / "m") == 1
+    assert fetch(store, mirror, mirror=True, say=silent) == 1
+    assert fetch(store, mirror, mirror=True, say=silent) == 0
+    assert local.all_withdrawn(mirror / "m")
+    assert not list(mirror.rglob("contract.json"))
+    assert rollback(store, "m", 0, say=silent) == []
+    with pytest.raises(ModelError, match="has no version; withdrawn are 1, so there is no earlier one"):
+        rollback(store, "m", say=silent)
+    assert rollback(store, "m", 1, say=silent) == []
+    assert store.verify("m", 1) == promised == read_contract(root / "m")
+    assert (store.withdrawn("m"), held(store, "m").withdrawn) == ([], [])
+    assert fetch(store, mirror, mirror=True, say=silent) == 1
+    assert read_contract(mirror / "m") == promised
+
+
+def test_a_withdrawn_version_is_put_back_over_the_others_and_a_damaged_one_is_not(repository: Path) -> None:
+    store = open_store(str(repository))
+    rollback(store, "m", say=silent)
+    make(repository, 3)
+    assert rollback(store, "m", 2, say=silent) == [3]
+    assert (store.versions("m"), store.withdrawn("m"), read_contract(repository / "m").version) == ([1, 2], [3], 2)
+    (local.withdrawn(repository / "m") / "3" / "model.pt").write_text("broken")
+    before = tree(repository)
+    with pytest.raises(ModelError, match="m version 3 has weights of"):
+        rollback(store, "m", 3, say=silent)
+    assert tree(repository) == before
+
+
 def test_a_number_that_was_withdrawn_elsewhere_is_not_reused(repository: Path, tmp_path: Path) -> None:
     store, here = as_object_store(tmp_path / "cloud"), tmp_path / "here"
     push(repository, store, say=silent)

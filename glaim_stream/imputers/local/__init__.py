@@ -80,6 +80,7 @@ class LocalImputer:
         self._contracts = contracts if isinstance(contracts, Contracts) else Contracts(contracts, model_repository)
         self._trust = trust or Trust()
         self._models = {name: self._load(name, contract) for name, contract in contracts.items()}
+        self._withdrawn: set[str] = set()  # models without a version
         self._now_s = now_s
         self._checked_s = dict.fromkeys(self._models, now_s())
         self._problem = dict.fromkeys(self._models, "")  # last problem of each model, so that it is logged once
@@ -93,6 +94,8 @@ class LocalImputer:
         sent = windows.padded(self._fixed_batch)
         async with self._lock:
             await self._follow(windows.model)
+            if windows.model in self._withdrawn:
+                raise ImputerAbsent(f"all versions of {windows.model} were withdrawn")
             loaded = self._models[windows.model]
             contract = loaded.contract
             centred = Centred.of(sent, contract)
@@ -115,6 +118,10 @@ class LocalImputer:
         if now_s - self._checked_s[model] < VERSION_CHECK_INTERVAL_S:
             return
         self._checked_s[model] = now_s
+        if await asyncio.to_thread(self._contracts.are_withdrawn, model):
+            self._withdrawn.add(model)
+            return
+        self._withdrawn.discard(model)
         try:
             named = await asyncio.to_thread(read_contract, self._repository / model)
             await self._contracts.follow(model, str(named.version))

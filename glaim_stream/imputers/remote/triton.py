@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -37,6 +38,8 @@ _OF_THE_VERSION = ("StatusCode.INTERNAL", "StatusCode.UNKNOWN", "StatusCode.INVA
 _RETRIED_ELSEWHERE, _MAX_TRIES = "StatusCode.INTERNAL", 4
 
 # A name may resolve to several Tritons (a headless Service): calls go to each in turn, and a retry to the next one.
+log = logging.getLogger(__name__)
+
 # gRPC's default, one connection to one address, would tie a worker to the first Triton for as long as it lives.
 _CHANNEL = [
     ("grpc.lb_policy_name", "round_robin"),
@@ -92,11 +95,15 @@ class TritonImputer:
         self._choices = {model: VersionChoice(model) for model in self._contracts}
         self._shadow = shadow
         self._comparable: dict[str, list[str]] = {}  # versions that may be compared, newest first
+        # Triton goes on serving the last version of a model when its folder is gone, so that its models are not called.
+        self._withdrawn: set[str] = set()
 
     async def impute(self, windows: Windows) -> Imputed:
         """See Rung."""
         if windows.model not in self._contracts:
             raise ImputerAbsent(f"no contract for model {windows.model}, known are {sorted(self._contracts)}")
+        if windows.model in self._withdrawn:
+            raise ImputerAbsent(f"all versions of {windows.model} were withdrawn")
         choice = self._choices[windows.model]
         end_s = asyncio.get_running_loop().time() + self._deadline_s
         try:
@@ -119,7 +126,7 @@ class TritonImputer:
             ImputerError: it does not answer, or its answer is unusable. It is not called again before the next look.
         """
         others = [version for version in self._comparable.get(windows.model, ()) if version != serving]
-        if not others:
+        if not others or windows.model in self._withdrawn:
             return None
         try:
             return await self._answer(windows, others[0], asyncio.get_running_loop().time() + self._deadline_s)
@@ -140,6 +147,14 @@ class TritonImputer:
 
     async def _look(self, contract: Contract) -> None:
         model, choice = contract.name, self._choices[contract.name]
+        if await asyncio.to_thread(self._contracts.are_withdrawn, model):
+            if model not in self._withdrawn:
+                log.warning("all versions of %s were withdrawn: Triton is not called for it any more", model)
+            self._withdrawn.add(model)
+            return
+        if model in self._withdrawn:
+            log.info("%s has a version again", model)
+            self._withdrawn.discard(model)
         served = await self._served(model, self._deadline_s)
         if served is None:
             return
