@@ -193,7 +193,8 @@ def _at_own_times(
         found: the table's series.
         kinds: kinds of the sensors.
     """
-    usable = np.isfinite(column.value) & ~done.doubted & (found.step >= 0)
+    known = np.isfinite(column.value) & (found.step >= 0)
+    usable = known & ~done.doubted
     usable &= True if cells.repeated is None else ~cells.repeated
     filled = 0
     for code, holes in by_code(column.group, column.hole):
@@ -202,14 +203,13 @@ def _at_own_times(
             mine = (column.group == code) & (column.sensor == sensor)
             wanted = np.zeros(len(mine), np.bool_)
             wanted[taken] = mine[taken]
-            rows = np.flatnonzero((usable & mine) | wanted)
+            rows = np.flatnonzero((known & mine) | wanted)
             rows = rows[np.argsort(cells.times_ms[rows], kind="stable")]
-            times, read = cells.times_ms[rows].astype(np.float64), ~wanted[rows]
-            if cells.long:
-                times = spread(cells.times_ms[rows], read)
-            value, half = at_times(times[read], column.value[rows[read]], times[~read], kinds[sensor])
-            made = np.isfinite(value)
-            rows, value, half = rows[~read][made], value[made], half[made]
+            hole, used = wanted[rows], usable[rows]
+            times = spread(cells.times_ms[rows], ~hole) if cells.long else cells.times_ms[rows].astype(np.float64)
+            value, half = at_times(times[used], column.value[rows[used]], times[hole], kinds[sensor])
+            made = np.isfinite(value) & ~np.isin(times[hole], times[~hole])  # at its very time, a reading is doubtful
+            rows, value, half = rows[hole][made], value[made], half[made]
             done.value[rows], done.lower[rows], done.upper[rows] = value, value - half, value + half
             done.method[rows] = Method.INTERPOLATION
             filled += len(rows)
