@@ -5,8 +5,10 @@ is negative. If all readings are at hand and a sensor returns to its least one a
 closed valve to 4 mA, that reading is a floor too; a largest reading of this kind is a ceiling (100 % humidity). A model
 knows only the range of its training readings. A direction has the ends of its circle as limits.
 
-A limit gives way to readings: if a reading of the series or of the filled window has crossed it, as the first frost of
-a year does, that reading becomes the limit.
+One odd reading takes no limit away: fewer than 1 in 1,000, each alone between others within the limit.
+
+A limit gives way to readings otherwise: if a reading of the series or of the filled window has crossed it, as the
+first frost of a year does, that reading becomes the limit.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ Bools = NDArray[np.bool_]
 
 _LEAST_VISITS = 3  # separate runs of cells at the limit
 _LEAST_SHARE = 0.005  # least share of the readings at the limit
+_ODD = 0.001  # share of the readings beyond 0; fewer, each between others, are odd
 
 
 @dataclass(frozen=True)
@@ -70,12 +73,13 @@ class Limits:
         return kept
 
     def widened(self, series: Sequence[Doubles]) -> Limits:
-        """Limits that the readings [C, N] of other series do not cross."""
+        """Limits that the readings [C, N] of other series, but for odd ones, do not cross."""
         lowest, highest = self.lowest.copy(), self.highest.copy()
-        for values in series:
-            with np.errstate(invalid="ignore"):
-                lowest = np.fmin(lowest, np.fmin.reduce(values, axis=1, initial=np.inf))
-                highest = np.fmax(highest, np.fmax.reduce(values, axis=1, initial=-np.inf))
+        for place in range(len(lowest)):
+            rows = [values[place][~np.isnan(values[place])] for values in series]
+            least, most = _without_odd(rows, lowest[place]), _without_odd([-row for row in rows], -highest[place])
+            lowest[place] = min([lowest[place], *(float(row.min()) for row in least if len(row))])
+            highest[place] = max([highest[place], *(-float(row.min()) for row in most if len(row))])
         return Limits(lowest, highest)
 
 
@@ -95,8 +99,17 @@ def limits_of(series: Sequence[Doubles]) -> Limits:
     return Limits(lowest, highest)
 
 
+def _without_odd(rows: list[Doubles], floor: float) -> list[Doubles]:
+    """The readings of a sensor without those below the floor, if they are few and each is alone."""
+    below = [row < floor for row in rows]
+    count = sum(int(each.sum()) for each in below)
+    alone = not any((each[1:] & each[:-1]).any() for each in below)
+    odd = 0 < count < _ODD * sum(map(len, rows)) and alone
+    return [row[~each] for row, each in zip(rows, below, strict=True)] if odd else rows
+
+
 def _floor(rows: list[Doubles]) -> float:
-    seen = [row[~np.isnan(row)] for row in rows]
+    seen = _without_odd([row[~np.isnan(row)] for row in rows], 0.0)
     count = sum(len(each) for each in seen)
     if not count:
         return -np.inf

@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from glaim_stream.core.blas import one_thread
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.core.masks import runs
-from glaim_stream.form import LARGEST, ClosedForm, Limits, artefact, by_kind
+from glaim_stream.core.vocabulary import Method
+from glaim_stream.form import LARGEST, ClosedForm, Kind, Limits, artefact, by_kind
 from glaim_stream.tables.choice import Choice, choose
 from glaim_stream.tables.fit import fit
 from glaim_stream.tables.fitted import SensorFits
 from glaim_stream.tables.groups import FilledGroup, Group, Progress, Result, Trainer
 from glaim_stream.tables.holes import Holes
-from glaim_stream.tables.lines import Lines, lines
+from glaim_stream.tables.lines import Lines, errors_across, lines
 from glaim_stream.tables.resting import apart
 from glaim_stream.tables.units import units_of
 from glaim_stream.tables.work import Work
@@ -33,8 +34,6 @@ Bools = NDArray[np.bool_]
 SILENT = "the sensor has no reading"
 UNUSABLE = f"the sensor has no finite reading below {LARGEST:g}, or none that is believed"
 Doubles = NDArray[np.float64]
-_MOST_STRETCHES = 100  # stretches in a trial of the line; more would overlap too much to tell anything new
-_APART = 3  # least stretches side by side: errors within one stretch are correlated
 
 
 def fill_groups(
@@ -56,8 +55,8 @@ def fill_groups(
         sensors: names of the C sensors, in the order of the groups' values.
         form: fitted closed form, whose sensors are matched by name; None fits one to these series.
         train: function that trains a network, which fills if it is better than the closed form; see `Trainer`.
-        max_gap: longest filled gap in steps. By default gaps of up to 48 steps are filled, and in longer ones the cells
-            that the other sensors determine.
+        max_gap: longest filled gap in steps. By default gaps of up to 48 steps are filled, and longer ones whose error
+            was small on hidden stretches as long.
         timezone: time zone of daily habits.
         plausibility: keep readings that stand apart from their neighbours out of the fill.
         work: how the groups are tried and filled.
@@ -114,6 +113,7 @@ def apply(
     if max_gap is not None and max_gap < 1:
         raise SettingsError(f"expected a longest gap of at least 1 step, found {max_gap}")
     work = work or Work()
+    fitted = replace(fitted, limits=fitted.limits.widened([each.believed for each in groups]))
     asked = [(group, max_gap) for group in groups]
     found = work.each("filling", _holes_filled, fitted, asked, progress)
     return tuple(FilledGroup.of(group, holes) for group, holes in zip(groups, found, strict=True))
@@ -125,13 +125,13 @@ def _holes_filled(fitted: SensorFits, group: Group, max_gap: int | None) -> arte
     line = lines(holes.values, holes.observed, fitted.kinds)
     mean, deviation = np.full(holes.values.shape, np.nan), np.full(holes.values.shape, np.nan)
     if fitted.forms and holes.missing.any():
-        mean, deviation = fitted.answers(holes.values, int(group.times_ms[0]), holes.wanted)
+        mean, deviation = fitted.answers(holes.values, int(group.times_ms[0]), holes.wanted, holes.long)
     choice = choose(fitted, group.name, holes, line, mean, deviation)
-    limits = fitted.limits.widened([holes.values])
-    made = limits.keep(np.where(choice.by_form, mean, line.values))
+    limits = fitted.limits
+    made = limits.keep(np.where(choice.by_form, mean, choice.line.values))
     filled = np.where(choice.filled, made, group.values)
-    lower, upper = bands(fitted, holes, choice, line, filled, deviation, limits)
-    method = choice.methods(fitted, line, holes.missing)
+    lower, upper = bands(fitted, holes, choice, filled, deviation, limits)
+    method = choice.methods(fitted, holes.missing)
     left = _reasons(holes.missing & ~choice.filled, group, holes)
     cells = {"values": filled, "lower": lower, "upper": upper, "method": method}
     reasons = np.frombuffer(json.dumps(left).encode(), np.uint8)
@@ -143,7 +143,7 @@ def _reasons(left: Bools, group: Group, holes: Holes) -> dict[str, int]:
     silent = none & np.isnan(group.values).all(axis=1, keepdims=True)
     unknown = left & ~none & holes.short
     long = left & ~none & ~holes.short
-    because = "" if holes.stated else ", and the other sensors tell too little about it"
+    because = "" if holes.stated else ", and no method is known to be accurate there"
     reasons = Counter(
         {
             SILENT: int(silent.sum()),
@@ -156,7 +156,7 @@ def _reasons(left: Bools, group: Group, holes: Holes) -> dict[str, int]:
 
 
 def bands(
-    fitted: SensorFits, holes: Holes, choice: Choice, line: Lines, filled: Doubles, deviation: Doubles, limits: Limits
+    fitted: SensorFits, holes: Holes, choice: Choice, filled: Doubles, deviation: Doubles, limits: Limits
 ) -> tuple[Doubles, Doubles]:
     """Return the lower and upper ends of the bands, float64 [C, N]; cells that are not filled keep their value.
 
@@ -164,24 +164,24 @@ def bands(
         fitted: fit of the sensors.
         holes: holes of the group.
         choice: method of each hole.
-        line: lines of the group.
         filled: float64 [C, N], filled values in sensor units.
         deviation: float64 [C, N], deviations of the form's answers.
         limits: limits that the ends respect.
     """
-    units = units_of(holes.values, fitted.kinds, fitted.common_units)
-    half = np.where(choice.by_form, deviation * _widths(fitted, holes.far(fitted.long_gaps)), 0.0)
+    line, units = choice.line, units_of(holes.values, fitted.kinds, fitted.common_units)
+    half = np.where(choice.by_form, deviation * _widths(fitted, holes.long), 0.0)
     half = np.where(choice.by_line, _line_half(line.scale, _line_widths(fitted, holes) * units[:, None], holes), half)
+    half = _long_half(half, holes, choice, fitted)
     half = np.where(holes.missing, _not_too_near(fitted, half, holes.distance, choice.by_form, units), 0.0)
     lower, upper = _ends(filled, half, choice.filled, limits, fitted)
     return _with_meters(lower, upper, holes.values, line, choice.climbing)
 
 
-def _widths(fitted: SensorFits, far: Bools) -> Doubles:
+def _widths(fitted: SensorFits, long: Bools) -> Doubles:
     """Half of the form's band [C, N], in deviations of the form."""
     tried = np.isfinite(fitted.long_gaps.width)
     width = np.where(tried, fitted.long_gaps.width, fitted.form_width)
-    return np.where(far, np.maximum(width, fitted.form_width)[:, None], fitted.form_width[:, None])
+    return np.where(long, np.maximum(width, fitted.form_width)[:, None], fitted.form_width[:, None])
 
 
 def _not_too_near(fitted: SensorFits, half: Doubles, distance: Doubles, by_form: Bools, units: Doubles) -> Doubles:
@@ -210,6 +210,22 @@ def _line_half(scale: Doubles, width: Doubles, holes: Holes) -> Doubles:
     values, seen = holes.values, holes.observed
     span = np.max(values, axis=1, initial=-np.inf, where=seen) - np.min(values, axis=1, initial=np.inf, where=seen)
     return np.where(np.isinf(scale), span[:, None], half)
+
+
+def _long_half(half: Doubles, holes: Holes, choice: Choice, fitted: SensorFits) -> Doubles:
+    """Halves of bands [C, N]; on lines in long gaps they come from lines across stretches as long as the gap."""
+    half = half.copy()
+    ours = holes.long & choice.by_line & ~choice.climbing & np.isfinite(choice.line.scale)
+    for sensor in np.flatnonzero(ours.any(axis=1)):
+        row, kind = holes.values[sensor], fitted.kinds[sensor]
+        for first, end in runs(np.isnan(row)):
+            cells = np.flatnonzero(ours[sensor, first:end]) + first
+            if len(cells):
+                straight = choice.line.method[sensor, cells[0]] == Method.INTERPOLATION
+                width = _width(row, int(end - first), kind, straight)
+                if np.isfinite(width):
+                    half[sensor, cells] = width * choice.line.scale[sensor, cells]
+    return half
 
 
 def _ends(filled: Doubles, half: Doubles, made: Bools, limits: Limits, fitted: SensorFits) -> tuple[Doubles, Doubles]:
@@ -249,20 +265,13 @@ def bounds(row: Doubles, line: Doubles, scale: Doubles, cells: Bools) -> tuple[D
     for first, end in runs(np.isnan(row)):
         if cells[first:end].any():
             gap = slice(first, end)
-            half = _width(row, int(end - first + 1)) * scale[gap]
+            half = _width(row, int(end - first), Kind.METER, True) * scale[gap]
             lower[gap] = np.maximum(line[gap] - half, row[first - 1])
             upper[gap] = np.minimum(line[gap] + half, row[end])
     return lower, upper
 
 
-def _width(row: Doubles, length: int) -> float:
-    """Half of the 90 % band of lines across `length` steps, in scales of `Lines`; infinite if unknown."""
-    with np.errstate(invalid="ignore"):
-        starts = np.flatnonzero(row[length:] >= row[:-length])  # false where one of the two is missing
-    if not len(starts) or starts[-1] - starts[0] < (_APART - 1) * length:
-        return np.inf
-    starts = starts[:: -(-len(starts) // _MOST_STRETCHES), None]
-    step = np.arange(1, length)
-    error = np.abs(row[starts + step] - row[starts] - (row[starts + length] - row[starts]) * step / length)
-    ratio = (error / np.sqrt(step * (length - step) / length))[~np.isnan(error)]
-    return float(np.quantile(ratio, 0.9)) if len(ratio) else np.inf
+def _width(row: Doubles, length: int, kind: Kind | None, between: bool) -> float:
+    """Half of the 90 % band of lines across a gap of `length` steps, in scales of `Lines`; infinite if unknown."""
+    errors, scales = errors_across(row, length, kind, between=between)
+    return float(np.quantile(errors / scales, 0.9)) if len(errors) else np.inf

@@ -20,7 +20,7 @@ from glaim_stream.form import ClosedForm, Kind, Limits, Report, are, artefact, d
 from glaim_stream.tables.closed_form import clusters_of, fit_form, spread_of
 from glaim_stream.tables.fitted import SensorFits, kinds_of
 from glaim_stream.tables.groups import Form, Group, Progress, Trainer
-from glaim_stream.tables.lines import lines
+from glaim_stream.tables.lines import DRAWN, lines
 from glaim_stream.tables.long_gaps import LONGEST_GAP, LongGaps, long_cells, own_gaps, tried
 from glaim_stream.tables.resting import with_moves
 from glaim_stream.tables.units import common_units, units_of
@@ -34,7 +34,6 @@ _LEAST_HIDDEN = 20  # hidden cells whose errors give a band
 _NINETY = 1.6449  # half of a normal distribution's 90 % band, in deviations
 _LEAST_OF_GROUP = 10  # hidden cells with which a group in another unit chooses for itself
 _FEW = 0.01  # share of the hidden cells nearer than `Fitted.nearest`: so few tell nothing
-_DRAWN = (Kind.STATE, Kind.ANGLE, Kind.CARRIED)  # the form has the values of `lines`
 _WIDTHS = (0.25, 4.0)  # factors of the form's own band
 
 
@@ -85,11 +84,11 @@ def fit(
         if train is not None and forms and step_ms is not None:
             network = _trained(train, groups, without_long, forms, sensors)
             forms, trial = ([*each, *([] if network is None else [network])] for each in (forms, trial))
+    kinds = kinds_of(forms, sensors)
     long_gaps = LongGaps.untried(len(sensors))
     if trial and some_long:
-        long_gaps = tried(trial, sensors, groups, long, limits)
+        long_gaps = tried(trial, sensors, kinds, groups, long, limits)
     del known, without_long
-    kinds = kinds_of(forms, sensors)
     least, most = range_of(series, len(sensors))
     limits = limits.of_circles(are(kinds, Kind.ANGLE), least, most).of_states(are(kinds, Kind.STATE), least, most)
     units = common_units(series, kinds)
@@ -247,7 +246,7 @@ def _trial(fitted: SensorFits, group: Group, cells: Bools) -> artefact.Arrays:
     line = lines(known, ~np.isnan(known), fitted.kinds)
     mean, spread = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
     if fitted.forms and cells.any():
-        mean, spread = fitted.answers(known, int(group.times_ms[0]), cells)
+        mean, spread = fitted.answers(known, int(group.times_ms[0]), cells, np.zeros_like(cells))
     scored = cells & np.isfinite(line.values)
     mean = fitted.limits.keep(np.where(np.isnan(mean), line.values, mean))
     form_error, line_error = (np.abs(differences(fitted.kinds, each, values)) for each in (mean, line.values))
@@ -281,7 +280,7 @@ def _chosen(
         if not mine.any():
             continue
         errors[sensor], line_errors[sensor] = form_error[mine].mean(), line_error[mine].mean()
-        same = fitted.kinds[sensor] in _DRAWN
+        same = fitted.kinds[sensor] in DRAWN
         by_form[sensor] &= not same and bool(errors[sensor] <= line_errors[sensor])
         if cells[sensor] >= _LEAST_HIDDEN:
             nearest[sensor] = np.quantile(distance[mine], _FEW, method="lower")
@@ -327,7 +326,7 @@ def _by_group(
         line_error: error of the line in each cell, sensor units.
     """
     by_form, by_line = fitted.by_form.copy(), set()
-    able = ~are(fitted.kinds, None, *_DRAWN)
+    able = ~are(fitted.kinds, None, *DRAWN)
     for sensor in np.flatnonzero(able & ~np.isnan(fitted.common_units)):
         mine = place == sensor
         count, form, line = (

@@ -13,7 +13,7 @@ from glaim_stream.core.vocabulary import METHODS, Method
 from glaim_stream.form import Kind, Limits, Report, are
 from glaim_stream.tables.central import answers_of_all
 from glaim_stream.tables.groups import Form
-from glaim_stream.tables.long_gaps import LongGaps
+from glaim_stream.tables.long_gaps import LongGaps, continued
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -82,11 +82,11 @@ class SensorFits:
 
     @property
     def long_gap_error(self) -> dict[str, tuple[float, float]]:
-        """Mean absolute errors of forms and of the sensor's mean in long gaps, for sensors that are filled there."""
-        tried = np.isfinite(self.long_gaps.error) & ~self.long_gaps.hopeless
+        """Mean absolute errors of the fill and of the sensor's mean in long gaps, for sensors that are filled there."""
+        expected = self.long_gaps.expected
         return {
-            self.sensors[place]: (float(self.long_gaps.error[place]), float(self.long_gaps.usual[place]))
-            for place in np.flatnonzero(tried)
+            self.sensors[place]: (float(expected[place]), float(self.long_gaps.usual[place]))
+            for place in np.flatnonzero(np.isfinite(expected))
         }
 
     @property
@@ -123,15 +123,21 @@ class SensorFits:
         """Cells [C, N] more than half a window from readings, so that a form's window may hold none of them."""
         return np.asarray(distance > max((form.steps for form in self.forms), default=0) // 2)
 
-    def answers(self, values: Doubles, start_ms: int, wanted: Bools) -> tuple[Doubles, Doubles]:
+    def answers(self, values: Doubles, start_ms: int, wanted: Bools, long: Bools) -> tuple[Doubles, Doubles]:
         """Return means and deviations [C, N] of the forms in wanted cells; NaN elsewhere and where a form declines.
 
         Args:
             values: float64 [C, N], sensor units; NaN where missing.
             start_ms: time of the first step.
             wanted: bool [C, N], cells to answer.
+            long: bool [C, N], those of long gaps.
         """
-        return answers_of_all(self.forms, self.sensors, values, start_ms, wanted)
+        moved = long & (self.long_gaps.anchored == 1)[:, None]
+        mean, deviation = answers_of_all(self.forms, self.sensors, values, start_ms, wanted & ~moved)
+        if not moved.any():
+            return mean, deviation
+        beside = continued(self.forms, self.sensors, values, start_ms, moved)
+        return np.where(moved, beside[0], mean), np.where(moved, beside[1], deviation)
 
 
 def kinds_of(forms: Sequence[Form], sensors: Sequence[str]) -> tuple[Kind | None, ...]:

@@ -143,7 +143,7 @@ class Result:
     report: report on the fit of `form`; None if the form was given or there is no single one.
     expected_error: mean absolute error of the chosen method by sensor, at cells that were hidden on purpose.
     line_error: mean absolute error of interpolation by sensor, at the same cells.
-    long_gap_error: mean absolute errors of the forms and of the sensor's mean in gaps of more than the usual length, by
+    long_gap_error: mean absolute errors of the fill and of the sensor's mean in gaps of more than the usual length, by
         sensor that is filled there.
     hidden: number of hidden cells by sensor.
     refused: reason why there is no form; empty if there is one.

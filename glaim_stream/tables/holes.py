@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from glaim_stream.form import nearest
 from glaim_stream.tables.groups import Group, usable
 from glaim_stream.tables.lines import gap_lengths
-from glaim_stream.tables.long_gaps import LONGEST_GAP, LongGaps
+from glaim_stream.tables.long_gaps import LONGEST_GAP
 
 Bools = NDArray[np.bool_]
 Doubles = NDArray[np.float64]
@@ -24,6 +24,7 @@ class Holes:
     values: believed readings in sensor units; NaN elsewhere.
     missing: cells to fill. A doubted reading is neither believed nor missing.
     short: cells of gaps of up to `longest` steps.
+    long: cells of gaps of more than `LONGEST_GAP` steps that may be filled.
     distance: steps to the nearest believed reading of the sensor.
     longest: longest gap in steps that is filled in full.
     stated: True if the user set the limit; longer gaps then stay empty.
@@ -32,6 +33,7 @@ class Holes:
     values: Doubles
     missing: Bools
     short: Bools
+    long: Bools
     distance: Doubles
     longest: int
     stated: bool
@@ -41,10 +43,14 @@ class Holes:
         """Find the holes of a group; `max_gap` is the longest gap in steps if the user set it."""
         values = group.believed
         longest = LONGEST_GAP if max_gap is None else max_gap
+        missing = np.isnan(group.values)
+        short = gap_lengths(np.isnan(usable(group.values))) <= longest
+        long = missing & (gap_lengths(np.isnan(values)) > LONGEST_GAP)
         return cls(
             values=values,
-            missing=np.isnan(group.values),
-            short=gap_lengths(np.isnan(usable(group.values))) <= longest,
+            missing=missing,
+            short=short,
+            long=long if max_gap is None else long & short,
             distance=nearest(~np.isnan(values)),
             longest=longest,
             stated=max_gap is not None,
@@ -59,7 +65,3 @@ class Holes:
     def wanted(self) -> Bools:
         """Missing cells that a form may fill."""
         return self.missing & self.short if self.stated else self.missing
-
-    def far(self, tried: LongGaps) -> Bools:
-        """Cells of longer gaps that lie far from readings."""
-        return tried.far(self.distance) & ~self.short

@@ -50,8 +50,8 @@ def impute(
             even steps. False takes the rows as even steps in any case.
         group: name of one or many columns, or levels of the index, that distinguish the series of a long table.
         columns: names of the columns to fill. The default is all of fractions, and those of whole numbers with holes.
-        max_gap: longest filled gap in steps. By default gaps of up to 48 steps are filled, and in longer ones the cells
-            that the other columns determine.
+        max_gap: longest filled gap in steps. By default gaps of up to 48 steps are filled, and longer ones whose error
+            was small on hidden stretches as long.
         step_ms: time between two steps; found from the times by default.
         timezone: time zone of daily habits. The default is the zone of the times.
         plausibility: keep readings far from their neighbours out of the fill of others. They are returned unchanged in

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from glaim_stream.core.angles import around
 from glaim_stream.core.masks import runs
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.form import Kind, are, differences, distances, resets, simple_value
@@ -19,6 +20,10 @@ Codes = NDArray[np.uint8]
 
 _FEW, _FEWEST = 2, 10  # stamps; readings, whose errors tell a band
 _SEVERAL = 2  # readings of a stamp
+DRAWN = (Kind.STATE, Kind.ANGLE, Kind.CARRIED)  # the form has the values of `lines`
+_MOST_PLACES = 16  # places of a gap at which the line is tried
+_LEAST_ERRORS = 20
+_APART = 3  # gap lengths that a series needs for a trial of the line: errors within one stretch are correlated
 
 
 @dataclass(frozen=True)
@@ -120,3 +125,38 @@ def gap_lengths(missing: Bools) -> Ints:
         lengths = np.diff(runs(row)).ravel()
         out[sensor, row] = np.repeat(lengths, lengths)
     return out
+
+
+def errors_across(
+    row: Doubles, length: int, kind: Kind | None, *, between: bool, nearest: int = 1
+) -> tuple[Doubles, Doubles]:
+    """Return absolute errors of lines across stretches of a row as long as a gap, and their scales, both [n].
+
+    Both are empty if there are too few readings. Across a reset of a meter there is no line.
+
+    Args:
+        row: float64 [N], readings; NaN where missing.
+        length: length of the gap in steps.
+        kind: kind of the sensor. A state, or a gap that is not `between` readings, has the last value.
+        between: True if the gap has readings on both sides.
+        nearest: steps from the reading before the gap to the first cell that counts.
+    """
+    errors, scales = [np.empty(0)], [np.empty(0)]
+    across, bent = length + 1, kind is Kind.ANGLE
+    if len(row) >= _APART * length:
+        last = across - nearest if between else length
+        for place in np.unique(np.linspace(nearest, last, _MOST_PLACES).astype(np.int64)).tolist():
+            if between:
+                start, here, apart = row[:-across], row[place : place - across], row[across:] - row[:-across]
+                apart = around(apart) if bent else apart
+                drawn = np.zeros(1) if kind is Kind.STATE else apart * (place / across)
+                usable = ~np.isnan(apart) & ((kind is not Kind.METER) | (apart >= 0.0))
+            else:
+                start, here, drawn, usable = row[:-place], row[place:], np.zeros(1), np.ones(1, np.bool_)
+            error = here - start - drawn
+            error = np.abs(around(error) if bent else error)
+            error = error[~np.isnan(error) & usable]
+            errors.append(error)
+            scales.append(np.full(len(error), np.sqrt(place * (across - place) / across if between else place)))
+    out = np.concatenate(errors), np.concatenate(scales)
+    return out if len(out[0]) >= _LEAST_ERRORS else (errors[0], scales[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ _ARRAYS = (
     "by_form", "spread", "form_width", "line_width", "form_error", "line_errors", "cells",
     "common_units", "nearest", "near_form", "near_line", "moving_width",
 )  # fmt: skip
-_LONG = ("error", "usual", "width")
+_LONG = tuple(each.name for each in fields(LongGaps))
 _LOWEST, _HIGHEST, _FORM = "lowest", "highest", "form"
 _KIND = "imputer of tables"
 
@@ -54,7 +55,7 @@ def arrays_of(fitted: SensorFits, state: Mapping[str, Any]) -> artefact.Arrays:
     forms = [each for each in fitted.forms if isinstance(each, ClosedForm)]
     arrays |= {f"{_FORM}{place}": np.frombuffer(form.to_bytes(), np.uint8) for place, form in enumerate(forms)}
     fit = [list(fitted.sensors), fitted.step_ms, fitted.refused]
-    text = {"kind": _KIND, "fit": fit, "forms": len(forms), "reach": fitted.long_gaps.reach, "state": dict(state)}
+    text = {"kind": _KIND, "fit": fit, "forms": len(forms), "state": dict(state)}
     text["by_line"] = sorted(fitted.by_line)
     return artefact.with_text(arrays, text)
 
@@ -73,10 +74,10 @@ def read(path: Path) -> tuple[SensorFits, dict[str, Any]]:
     text = artefact.text_of(arrays)
     if text.get("kind") != _KIND:
         raise ModelError(f"{path} is not a saved imputer")
-    if not {*_ARRAYS, "long_error"} <= arrays.keys() or "by_line" not in text:
+    if not {*_ARRAYS, *(f"long_{name}" for name in _LONG)} <= arrays.keys() or "by_line" not in text:
         raise ModelError(f"{path} was saved by an earlier version: fit the imputer and save it again")
     sensors, step_ms, refused = text["fit"]
-    long = LongGaps(**{name: arrays[f"long_{name}"] for name in _LONG}, reach=text["reach"])
+    long = LongGaps(**{name: arrays[f"long_{name}"] for name in _LONG})
     names = [f"{_FORM}{place}" for place in range(text["forms"])]
     fitted = SensorFits(
         sensors=tuple(sensors),

@@ -213,7 +213,7 @@ def test_a_long_gap_is_filled_where_others_tell_its_values_and_left_where_not():
     assert np.isfinite(found.values[0]).all()
     assert np.abs(found.values[0, 500:800] - truth[0, 500:800]).mean() < 0.5 * truth[0].std()
     (reason, count), *_ = found.left.items()
-    assert reason == "in a gap of more than 48 steps, and the other sensors tell too little about it"
+    assert reason == "in a gap of more than 48 steps, and no method is known to be accurate there"
     assert 250 < count <= 300
 
 
