@@ -263,8 +263,8 @@ def _one(
 
 
 def _one_width(distinct: Any) -> bool:
-    """Whether every number has exactly three digits after its point."""
-    cells = distinct.filter(pc.match_substring_regex(distinct, r"^[+-]?\d"))
+    """Whether every number but 0 has exactly three digits after its point."""
+    cells = distinct.filter(pc.match_substring_regex(distinct, r"^[+-]?(0\d|0\D|[1-9])"))
     return bool(pc.all(pc.match_substring_regex(cells, r"\.\d{3}$")).as_py())
 
 

@@ -42,6 +42,7 @@ _CONSTANT = re.compile(
 _UNIT = re.compile(
     r"[(\[/ _](kwh|mwh|wh|gj|mj|m3|m\u00b3|l|kw|w|v|a|hz|bar|pa|ppm|\u00b0?c|\u00b0?f|%)[)\]]?$", re.IGNORECASE
 )
+_UNITS = re.compile(r"_?(units?|uom|units? of measure(ment)?|unit_of_measure(ment)?|einheit)", re.IGNORECASE)
 _TIME = re.compile(r"time|date|zeit|stamp|epoch|msec|_ms$|sec|tick|clock|datum|fecha|heure|hora|serial", re.IGNORECASE)
 _DAY_MS, _ZONES_MS = 86_400_000.0, 26 * 3_600_000.0
 _EXCEL_MS = -25_569 * _DAY_MS
@@ -227,6 +228,7 @@ def layout(
     Raises:
         SettingsError: the column of the group or of the sensor is ambiguous.
     """
+    telling = _without_units(telling, table, numbers)
     if not telling:
         return "wide", "", "", ""
     value = next((each for word in VALUE_WORDS for each in measures if each.lower() == word), "")
@@ -252,6 +254,18 @@ def layout(
             "group: give --group COLUMN"
         )
     return "wide", telling[0], "", ""
+
+
+def _without_units(telling: Sequence[str], table: Mapping[str, Any], numbers: Mapping[str, Any]) -> list[str]:
+    """The columns without those of units, which follow from another column: each sensor has one unit."""
+    codes = {column: _codes(column, table[column], numbers) for column in telling}
+    return [
+        column for column, mine in codes.items()
+        if mine is None or not _UNITS.fullmatch(column.strip()) or not any(
+            len(np.unique(_paired(other, mine))) == len(np.unique(other))
+            for each, other in codes.items() if each != column and other is not None
+        )
+    ]  # fmt: skip
 
 
 def _simplest(

@@ -23,6 +23,7 @@ _MOST = 3  # most sentinels at one end of a column
 _LEVELS = 8  # levels of other values that are needed to judge distances
 _MOST_ZEROS = 0.4  # largest share of zeros in which a block of them is remarkable
 _VERY_FAR = 3.0  # distance in spreads of the other values
+_ALONE = 10.0  # the same for a number that stands once
 _NEIGHBOURS = 20  # levels that the usual distance near an end is taken from
 
 
@@ -174,9 +175,11 @@ def _judged(levels: NDArray[np.float64], counts: NDArray[np.int64], at: int) -> 
     far = gap > spread and gap > abs(value) / 3
     # In a column of few levels each one is repeated; a level very far outside is remarkable even so.
     repeated = count >= 2 and (count >= 2 * float(np.median(inner_counts)) or gap > _VERY_FAR * spread)
-    if far and count >= 3 and _HIGH_NINES.fullmatch(f"{value:g}"):
-        return True, True
-    if shaped and far and (count >= 2 or (abs(value) >= 999 and gap > 10 * spread)):
+    if far and _HIGH_NINES.fullmatch(f"{value:g}"):
+        # Once or twice they may be missing values, but not of rain, whose readings are mostly 0 and seldom high.
+        rare = gap > (_VERY_FAR if count > 1 else _ALONE) * spread and 2 * inner_counts.max() < inner_counts.sum()
+        return count >= 3, count >= 3 or (rare and len(inner) >= _LEVELS)
+    if shaped and far and (count >= 2 or (abs(value) >= 999 and gap > _ALONE * spread)):
         return True, True
     if shaped and repeated and count >= 3 and abs(value) >= 99 and not inner.min() <= value <= inner.max():
         return True, True

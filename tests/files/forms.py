@@ -299,9 +299,9 @@ FORMS = (
     Form(
         "OpenAQ",
         "API export",
-        "location_id,location_name,parameter,value,unit,datetimeUtc,datetimeLocal",
+        "location_id,location_name,parameter,value,units,datetimeUtc,datetimeLocal",
         "7,Hill,pm25,{a},ug,{t:%Y-%m-%dT%H:%M:%SZ},{t:%Y-%m-%dT%H:%M:%S}+00:00\n"
-        "7,Hill,no2,{b},ug,{t:%Y-%m-%dT%H:%M:%SZ},{t:%Y-%m-%dT%H:%M:%S}+00:00",
+        "7,Hill,no2,{b},ppb,{t:%Y-%m-%dT%H:%M:%SZ},{t:%Y-%m-%dT%H:%M:%S}+00:00",
         ("pm25", "no2"),
         step=60,
     ),

@@ -177,3 +177,37 @@ def test_holes_between_doubtful_readings_are_left() -> None:
     )
     cells, changed, _ = filled(raw)
     assert (cells.holes, int(cells.columns[0].doubted.sum()), changed) == (1, 9, {})
+
+
+@pytest.mark.parametrize("code", ["99.0", "999.0", "999", "99.00"])
+@pytest.mark.parametrize("where", [(10, 11), (10, 30), (30,)])
+def test_rare_nines_far_above_a_column_are_doubted(code: str, where: tuple[int, ...]) -> None:
+    raw = rows(lambda row: code if row in where else f"{20 + 3 * np.sin(row / 4):.1f}")
+    form, cells = open_file("a.csv", raw).form, cells_of(open_file("a.csv", raw))
+    assert np.flatnonzero(cells.columns[1].doubted).tolist() == list(where)
+    assert [each.value for each in form.sentinels] == [float(code)]
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(lambda row: "99.0" if row in (20, 31) else f"{(row % 11 == 0) * row % 5 * 0.4:.1f}", id="rain"),
+        pytest.param(lambda row: {20: "60.2", 21: "80.4", 22: "99.0"}.get(row, f"{row % 4}.2"), id="storm"),
+        pytest.param(lambda row: "99.0" if row in (40, 41) else f"{70 + 5 * np.sin(row / 9):.1f}", id="humidity"),
+        pytest.param(lambda row: "99" if row % 3 else "100", id="humidity at its limit"),
+        pytest.param(lambda row: "100" if row < 60 else f"{100 - (row - 60) // 6}", id="battery"),
+        pytest.param(lambda row: f"{90 + 2 * row}", id="meter"),
+    ],
+)  # fmt: skip
+def test_nines_that_are_readings_stay_readings(number: Callable[[int], str]) -> None:
+    cells = cells_of(open_file("a.csv", rows(number)))
+    assert (int(cells.columns[1].doubted.sum()), int(cells.columns[1].hole.sum())) == (0, 0)
+
+
+def test_a_zero_does_not_hide_that_all_other_numbers_have_three_decimals() -> None:
+    def table(odd: str) -> bytes:
+        return rows(lambda row: odd if row == 7 else f"{1 + row % 3}.{234 + row}", lambda row: f"{20 + row % 9}")
+
+    assert np.nanmax(cells_of(open_file("a.csv", table("0"))).columns[1].value) < 4
+    with pytest.raises(SettingsError, match=r"may be 1\.234 or 1234"):
+        open_file("a.csv", table("12"))

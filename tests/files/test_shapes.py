@@ -167,3 +167,19 @@ def test_a_column_for_each_hour_of_a_day_is_refused() -> None:
     with pytest.raises(SettingsError, match="found columns named by times of the day, such as '00:00' and '01:00'"):
         read(shaped([head], days))
     assert read(shaped([head], days), sensors=["00:00", "12:00"]).form.sensors == ("00:00", "12:00")
+
+
+def test_units_of_the_sensors_of_a_long_file_are_no_groups() -> None:
+    units = {"pm25": "ug/m3", "no2": "ppb", "o3": "ppb"}
+    lines = [
+        f"{site},{name},{5 + hour % 7}.{hour % 3},{unit},2026-03-02T{hour:02d}:00:00Z"
+        for hour in range(24) for site in ("Hill", "Dale") for name, unit in units.items()
+    ]  # fmt: skip
+    head = "location_name,parameter,value,units,datetimeUtc"
+    both = read("\n".join([head, *lines]).encode(), name="a.csv")
+    assert (both.groups, both.form.sensors) == (("Hill", "Dale"), ("pm25", "no2", "o3"))
+    one = read("\n".join([head, *lines[0::6], *lines[1::6], *lines[2::6]]).encode(), name="a.csv")
+    assert (one.groups, one.form.sensors) == ((), ("pm25", "no2", "o3"))
+    lines = [f"{hour}.5,{unit},2026-03-02T{hour:02d}:00:00Z" for hour in range(24) for unit in ("m1", "m2")]
+    machines = read("\n".join(["temp,unit,time", *lines]).encode(), name="a.csv")
+    assert machines.groups == ("m1", "m2") or machines.form.sensors == ("m1", "m2")
