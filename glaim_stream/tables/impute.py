@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,10 @@ from glaim_stream.tables.layout import Flags, Placed, placed
 
 class HolesLeft(UserWarning):
     """Holes were left null; the message states how many and why."""
+
+
+class UnusedCells(UserWarning):
+    """Cells are neither filled nor used, as infinite ones or numbers written as text; the message names the columns."""
 
 
 class StrayTimes(UserWarning):
@@ -59,6 +63,7 @@ def impute(
 
     Warns:
         HolesLeft: some holes were left null.
+        UnusedCells: columns hold infinite cells, or numbers as text.
         StrayTimes: rows are left unchanged because their times are far from all others.
 
     Raises:
@@ -74,6 +79,7 @@ def impute(
     )  # fmt: skip
     out = frame.filled(fills_of(frame, found, outcome.columns))
     warn_of_stray_rows(found.stray)
+    warn_of_unused(found.unused)
     warn_of_holes(found.left + Counter(outcome.left))
     return out
 
@@ -93,6 +99,13 @@ def warn_of_holes(left: Counter[str]) -> None:
     if left:
         reasons = "; ".join(f"{count:,} {reason}" for reason, count in left.items())
         warnings.warn(f"{left.total():,} holes were left null: {reasons}", HolesLeft, stacklevel=3)
+
+
+def warn_of_unused(unused: Mapping[Any, str]) -> None:
+    """Warn of cells that are neither filled nor used, by column, if there are any."""
+    if unused:
+        each = "; ".join(f"{str(name)!r}: {what}" for name, what in unused.items())
+        warnings.warn(f"cells stay as they are, neither filled nor used: {each}", UnusedCells, stacklevel=3)
 
 
 def warn_of_stray_rows(found: StrayRows | None) -> None:

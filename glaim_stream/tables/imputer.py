@@ -23,8 +23,8 @@ from glaim_stream.tables.fit import fit
 from glaim_stream.tables.fitted import SensorFits
 from glaim_stream.tables.frame import ArrayFrame, Frame, TableError, TableTypeError, frame_of
 from glaim_stream.tables.groups import Group
-from glaim_stream.tables.impute import fills_of, warn_of_holes, warn_of_stray_rows, zone_for
-from glaim_stream.tables.layout import Flags, Placed, placed, readings_in
+from glaim_stream.tables.impute import fills_of, warn_of_holes, warn_of_stray_rows, warn_of_unused, zone_for
+from glaim_stream.tables.layout import Flags, Placed, placed, readings_in, texts_of_numbers
 
 if TYPE_CHECKING:
 
@@ -132,6 +132,7 @@ class Imputer(Estimator):
 
         Warns:
             StrayTimes: rows are left out because their times are far from all others.
+            UnusedCells: columns hold infinite cells, or numbers as text.
 
         Raises:
             TableError, TableTypeError: the table cannot be used as stated.
@@ -141,8 +142,9 @@ class Imputer(Estimator):
         groups = self._groups(found)
         fitted = fit(groups, sensors=found.cells.sensors, timezone=zone_for(self.timezone, found))
         array = isinstance(frame, ArrayFrame)
-        self._keep(fitted, frame.names, found.names, timed=found.timed, array=array)
+        self._keep(fitted, frame.names, found.names, timed=found.timed, array=array, zoned=found.zoned)
         warn_of_stray_rows(found.stray)
+        warn_of_unused(found.unused)
         return self
 
     def transform(self, X: Any) -> Any:  # noqa: N803
@@ -152,16 +154,19 @@ class Imputer(Estimator):
 
         Warns:
             HolesLeft: some holes were left null.
+            UnusedCells: columns hold infinite cells, or numbers, and the fit has not seen them.
             StrayTimes: rows are left unchanged because their times are far from all others.
 
         Raises:
-            TableError, TableTypeError: the table lacks columns of the fit or has another kind.
+            TableError, TableTypeError: the table lacks columns of the fit or has another kind, or its times have a zone
+                where those of the fit have none, or none where those have one.
         """
         frame = self._fitting(X)
         found = self._placed(frame)
         columns, left = self._answers(found)
         out = frame.filled(fills_of(frame, found, columns))
         warn_of_stray_rows(found.stray)
+        warn_of_unused(found.unused)
         warn_of_holes(found.left + left)
         return out
 
@@ -203,7 +208,9 @@ class Imputer(Estimator):
         """
         self._require_fit()
         state = {"params": self.get_params(deep=False), "names": list(self._names), "sensors": list(self._sensors)}
-        saved.write(Path(path), self._fitted, state | {"timed": self._timed, "array": self._array})
+        saved.write(
+            Path(path), self._fitted, state | {"timed": self._timed, "array": self._array, "zoned": self._zoned}
+        )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -214,7 +221,10 @@ class Imputer(Estimator):
         """
         fitted, state = saved.read(Path(path))
         out = cls(**state["params"])
-        out._keep(fitted, state["names"], state["sensors"], timed=state["timed"], array=state["array"])
+        out._keep(
+            fitted, state["names"], state["sensors"], timed=state["timed"], array=state["array"],
+            zoned=state.get("zoned"),
+        )  # fmt: skip
         return out
 
     def __sklearn_tags__(self) -> Any:
@@ -224,10 +234,11 @@ class Imputer(Estimator):
         return tags
 
     def _keep(
-        self, fitted: SensorFits, names: Sequence[Any], sensors: Sequence[Any], *, timed: bool, array: bool
-    ) -> None:
+        self, fitted: SensorFits, names: Sequence[Any], sensors: Sequence[Any], *, timed: bool, array: bool,
+        zoned: bool | None,
+    ) -> None:  # fmt: skip
         self._fitted, self._names, self._sensors = fitted, tuple(names), tuple(sensors)
-        self._timed, self._array = timed, array
+        self._timed, self._array, self._zoned = timed, array, zoned  # `zoned` is None in files of earlier versions
         self.n_features_in_ = len(names)
         self.__dict__.pop("feature_names_in_", None)
         if not array and all(isinstance(name, str) for name in names):
@@ -269,7 +280,15 @@ class Imputer(Estimator):
         found = placed(frame, replace(flags, columns=self._sensors), step_ms, self._fitted.sensors)
         if found.timed != self._timed:
             raise TableError("expected times in both the fit and the table, or in neither")
-        return found
+        if self._zoned not in (None, found.zoned):
+            kinds = ("times without a zone", "times with a zone")
+            raise TableError(
+                f"expected {kinds[self._zoned]}, as in the fit, found {kinds[found.zoned]} in {frame.rows:,} rows"
+            )
+        if self.columns is not None:
+            return found
+        added = dict.fromkeys(others, f"{frame.rows:,} cells that the fit has not seen")
+        return replace(found, unused=found.unused | added | texts_of_numbers(frame, flags))
 
     def _groups(self, found: Placed) -> list[Group]:
         groups = groups_of(found.cells, found.series)

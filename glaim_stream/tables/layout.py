@@ -21,6 +21,7 @@ from glaim_stream.files import (
     Series,
     StrayRows,
     found_times,
+    is_text,
     layout_of,
     series_of,
     without_stray_rows,
@@ -32,6 +33,7 @@ Ints = NDArray[np.int64]
 ROW_MS = 60_000  # step of rows without times
 UNDATED = "in a row without a time"
 STRAY = "in a row whose time is far from all others"
+_NUMBER, _DECIMAL = r"^[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?$", r"^[+-]?\d*[.,]\d+$"
 _NAME = "the table"
 _INDEX = "the index"
 _FLAGS = (  # parts of the messages for commands, and what they are for arguments
@@ -63,6 +65,8 @@ class Placed:
     timed: True if rows have times; otherwise they are even steps.
     zone: name of the zone of the times, if stated.
     left: number of holes in rows off the grids, by reason.
+    unused: what the cells are that are neither filled nor used, with their number, by column.
+    zoned: True if the times have a zone or an offset.
     """
 
     names: tuple[Any, ...]
@@ -72,6 +76,8 @@ class Placed:
     zone: str | None
     stray: StrayRows | None
     left: Counter[str]
+    unused: dict[Any, str]
+    zoned: bool
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,7 @@ class _Rows:
     taken: frozenset[Any]
     sensor: Any = None
     value: Any = None
+    zoned: bool = False
 
 
 def placed(frame: Frame, flags: Flags, step_ms: int | None = None, sensors: Sequence[str] | None = None) -> Placed:
@@ -127,7 +134,26 @@ def placed(frame: Frame, flags: Flags, step_ms: int | None = None, sensors: Sequ
     kept, stray = without_stray_rows(cells) if timed else (cells, None)
     series = series_of(kept, step_ms=step_ms if timed else ROW_MS, may_be_empty=True)
     left = Counter({UNDATED: undated, STRAY: cells.holes - kept.holes})
-    return Placed(names, kept, series, timed, found.zone, stray, +left)
+    unused = {
+        each.name: f"{count:,} infinite cells" for each in columns if (count := int((each.kept & ~each.hole).sum()))
+    }
+    if flags.columns is None and found.value is None:
+        unused |= texts_of_numbers(frame, flags)
+    return Placed(names, kept, series, timed, found.zone, stray, +left, unused, found.zoned)
+
+
+def texts_of_numbers(frame: Frame, flags: Flags) -> dict[Any, str]:
+    """What the columns of text are that mostly hold numbers, by name; those of whole numbers without a hole are ids."""
+    found, taken = {}, _rows(frame, flags).taken
+    for name in frame.names:
+        if name in frame.numbers or name in taken or not is_text((cells := frame.arrow(name)).type):
+            continue
+        text = pc.utf8_trim_whitespace(pc.fill_null(cells, ""))
+        numbers, decimals = (pc.sum(pc.match_substring_regex(text, each)).as_py() or 0 for each in (_NUMBER, _DECIMAL))
+        holes = frame.rows - numbers
+        if numbers and (decimals or holes) and 2 * numbers >= frame.rows - (pc.sum(pc.equal(text, "")).as_py() or 0):
+            found[name] = f"{numbers:,} numbers as text, {holes:,} other or empty cells"
+    return found
 
 
 def readings_in(frame: Frame, flags: Flags) -> tuple[Any, ...]:
@@ -163,7 +189,7 @@ def _readings(frame: Frame, rows: _Rows, stated: Sequence[Any] | None) -> tuple[
 
 def _rows(frame: Frame, flags: Flags) -> _Rows:
     name_of = {str(name): name for name in frame.names}
-    times_ms, zone, used = _times(frame, flags.time)
+    times_ms, zone, zoned, used = _times(frame, flags.time)
     taken = {name_of[column] for column in used}
     groups, sensor, value = _stated_groups(frame, flags.group), None, None
     if not groups and times_ms is not None and (times_ms != NO_TIME).any():
@@ -179,13 +205,13 @@ def _rows(frame: Frame, flags: Flags) -> _Rows:
     labels = [frame.labels(name) for name in groups]
     names, group_of_row = coded([" / ".join(parts) for parts in zip(*labels, strict=True)] or [""] * frame.rows)
     taken |= {*groups, sensor}
-    return _Rows(times_ms, zone, group_of_row, names or ("",), frozenset(taken), sensor, value)
+    return _Rows(times_ms, zone, group_of_row, names or ("",), frozenset(taken), sensor, value, zoned)
 
 
-def _times(frame: Frame, time: Any) -> tuple[Ints | None, str | None, tuple[str, ...]]:
-    """Times int64 [rows] or None, the name of their zone if stated, and the columns that hold them."""
+def _times(frame: Frame, time: Any) -> tuple[Ints | None, str | None, bool, tuple[str, ...]]:
+    """Times int64 [rows] or None, the name of their zone if stated, whether they have one, and their columns."""
     if time is False:
-        return None, None, ()
+        return None, None, False, ()
     wanted = ""
     if time is not None:
         require_column(frame, time)
@@ -199,12 +225,12 @@ def _times(frame: Frame, time: Any) -> tuple[Ints | None, str | None, tuple[str,
     except SettingsError as error:
         raise (TableTypeError if wanted else TableError)(_said(error)) from error
     if found is None:
-        return None, None, ()
+        return None, None, False, ()
     stamp, columns = found
     for column in columns:
         _require_milliseconds(table[column], _INDEX if wanted == _INDEX else f"column {column!r}")
     zones = [zone for column in columns if (zone := getattr(table[column].type, "tz", None))]
-    return stamp.ms, zones[0] if zones else None, () if wanted == _INDEX else columns
+    return stamp.ms, zones[0] if zones else None, stamp.zoned, () if wanted == _INDEX else columns
 
 
 def _require_milliseconds(cells: Any, what: str) -> None:
