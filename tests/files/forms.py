@@ -22,6 +22,7 @@ class Form:
 
     head: lines above the readings, the line of names among them.
     row: text of a row: `{t}` its time, `{u}` the end of its step, `{e}` seconds since 1970, `{n}` its number from 1,
+        `{d}` millionths of days since 1899-12-30,
         `{a}` and `{b}` its readings.
     sensors: sensors that are read; holes: cells that are filled.
     missing: text of a cell without a reading.
@@ -62,7 +63,9 @@ class Form:
             cells = {"a": f"{20 + 3 * math.sin(at / 4) + at % 3 / 50:.2f}", "b": f"{55 + 9 * math.cos(at / 5):.1f}"}
             cells = {each: text.replace(".", self.decimal) for each, text in cells.items()}
             cells |= {each: self.missing for each, places in HOLES.items() if at in places}
-            more = {"u": t + timedelta(minutes=self.step), "e": int(t.timestamp()), "n": at + 1}
+            seconds = int(t.timestamp())
+            more = {"u": t + timedelta(minutes=self.step), "e": seconds, "n": at + 1}
+            more["d"] = f"{(25_569 + seconds / 86_400) * 1e6:.4f}".replace(".", self.decimal)
             rows += self.row.format(t=t, **more, **cells).splitlines()
         return rows
 
@@ -304,6 +307,15 @@ FORMS = (
         "7,Hill,no2,{b},ppb,{t:%Y-%m-%dT%H:%M:%SZ},{t:%Y-%m-%dT%H:%M:%S}+00:00",
         ("pm25", "no2"),
         step=60,
+    ),
+    Form(
+        "Siemens WinCC",
+        "tag logging",
+        '"VarName";"TimeString";"VarValue";"Validity";"Time_ms"',
+        '"Temp";"{t:%d.%m.%Y %H:%M:%S}";{a};1;{d}\n"Level";"{t:%d.%m.%Y %H:%M:%S}";{b};1;{d}',
+        ("Temp", "Level"),
+        decimal=",",
+        flags=("--date-order", "dmy"),
     ),
     Form(
         "The Things Network",
