@@ -72,6 +72,7 @@ def learn(
         int | None,
         typer.Option(min=1, help="Most readings to keep in memory; beyond it, learn fewer groups. [default: 20 M]"),
     ] = None,
+    rows: Annotated[int | None, typer.Option(min=1, hidden=True, help="Learn at most this many newest rows.")] = None,
     force: Annotated[
         bool,
         typer.Option(
@@ -127,6 +128,8 @@ def learn(
             )
         asyncio.run(_read_topic(settings, offsets, since_ms, until_ms, newest, collector))
     series = collector.series()
+    if rows is not None:
+        series = series.rows(max(0, series.steps - rows), series.steps)
     if not as_json:
         _print_readings(series, collector)
     print(f"{name}: fitting {series.steps} rows", file=sys.stderr, flush=True)

@@ -3,6 +3,9 @@
 `glaim-stream learn` runs as a process of the lowest priority with a limited memory and time, so that neither the event
 loop nor the rows wait for it. It reads the input topic and not the windows, so a worker that has just started, or that
 has one partition of many, learns from everything that the topic holds.
+
+While there is no form, a worker begins with a short learning: as soon as it starts, from few records and the fewest
+rows that can be tried. It takes seconds, so that a worker that is killed every minute gets a form too.
 """
 
 from __future__ import annotations
@@ -31,6 +34,9 @@ log = logging.getLogger(__name__)
 
 CHECK_INTERVAL_S = 5.0
 FIRST_WINDOWS = 2  # windows that the first fit needs
+# Limits of the short learning. 288 rows of 20 groups with 8 sensors are fitted in 0.6 s, 400 rows in 19 s.
+_SHORT_WINDOWS = 3
+_SHORT_RECORDS = 300_000
 LAST_DOUBLING = 16  # windows; with more rows a form is learned every hour
 HOUR_S = 3600.0
 _RETRY_S = 60.0  # pause after a failure; it doubles with each further one, up to an hour
@@ -51,11 +57,13 @@ class Schedule:
     Attributes:
         due_ms: event time from which the stream has twice the rows of the last learning; None: learned every hour.
         earliest_s: monotonic time before which it is not learned again.
+        began: True after the short learning, or if there was a form.
     """
 
     due_ms: int | None = 0
     earliest_s: float = 0.0
     failures: int = 0
+    began: bool = False
 
     def due(self, newest_ms: int, now_s: float) -> bool:
         """Whether to learn now.
@@ -100,11 +108,13 @@ async def learn_live(settings: Settings, catalogue: Catalogue, newest_ms: Callab
     models = [each for each in catalogue.models if each.learn and _can_learn(settings, each, folders[each.name])]
     schedules = {model.name: Schedule() for model in models}
     while models:
-        await asyncio.sleep(CHECK_INTERVAL_S)
         for model in models:
             newest, schedule = newest_ms(), schedules[model.name]
-            if newest is not None and schedule.due(newest, time.monotonic()):
-                await _learn(settings, model, folders[model.name], schedule)
+            short = not schedule.began and not (folders[model.name] / FORM_FILE).exists()
+            schedule.began = True
+            if short or (newest is not None and schedule.due(newest, time.monotonic())):
+                await _learn(settings, model, folders[model.name], schedule, short=short)
+        await asyncio.sleep(CHECK_INTERVAL_S)
 
 
 def _can_learn(settings: Settings, model: Model, folder: Path) -> bool:
@@ -122,16 +132,23 @@ def _can_learn(settings: Settings, model: Model, folder: Path) -> bool:
     return True
 
 
-async def _learn(settings: Settings, model: Model, folder: Path, schedule: Schedule) -> None:
+async def _learn(settings: Settings, model: Model, folder: Path, schedule: Schedule, *, short: bool) -> None:
+    """Learn a model; the outcome of a short learning leaves the schedule as it is, so that a whole one follows."""
     start_s, first = time.monotonic(), not (folder / FORM_FILE).exists()
     try:
-        outcome = await _outcome(settings, model, folder)
+        outcome = await _outcome(settings, model, folder, short=short)
     except (OSError, ValueError, TimeoutError) as error:
+        if short:  # the topic may be empty yet
+            log.info("model %s could not be learned: %s", model.name, error or "it took too long")
+            return
         schedule.failed(time.monotonic())
         metrics.form_learnings.labels(model.name, "failed").inc()
         log.warning("model %s could not be learned: %s", model.name, error or "it took too long")
         return
-    schedule.learned(model, outcome["rows"], outcome["until_ms"], time.monotonic())
+    if not short:
+        schedule.learned(model, outcome["rows"], outcome["until_ms"], time.monotonic())
+    elif not outcome["chosen"]:
+        return
     metrics.form_learnings.labels(model.name, "placed" if outcome["chosen"] else "kept").inc()
     placed = f"the closed form {outcome['digest'][:8]} is placed" if outcome["chosen"] else "nothing is placed"
     log.info(
@@ -146,13 +163,15 @@ async def _learn(settings: Settings, model: Model, folder: Path, schedule: Sched
         )  # fmt: skip
 
 
-async def _outcome(settings: Settings, model: Model, folder: Path) -> dict[str, Any]:
+async def _outcome(settings: Settings, model: Model, folder: Path, *, short: bool) -> dict[str, Any]:
     """Run `glaim-stream learn` and return what it found.
 
     It is killed when it takes too long or the worker stops, and ends by itself when the worker is killed.
     """
     command = ["learn", "--json", "--while-open", "--model", model.name]
-    command += [f"--newest={_NEWEST_RECORDS}", f"--most={_MOST_READINGS}"]
+    command += [f"--newest={_SHORT_RECORDS if short else _NEWEST_RECORDS}", f"--most={_MOST_READINGS}"]
+    if short:
+        command.append(f"--rows={_SHORT_WINDOWS * model.window}")
     if settings.scored:  # recent errors decide the share of it that is used
         command.append("--untried")
     process = await asyncio.create_subprocess_exec(

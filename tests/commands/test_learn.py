@@ -82,6 +82,8 @@ def test_a_range_of_a_file_is_learned_and_a_dry_run_writes_nothing(tmp_path: Pat
     assert done.returncode == 0, done.stderr
     assert "480 readings of 2 groups, 120 rows" in done.stdout
     assert "would get the closed form" in done.stdout
+    short = call(*given, "--rows", "36", environment=environment)
+    assert "36 rows from 2026-01-01T01:24:00Z to 2026-01-01T01:59:00Z" in short.stdout
     assert not (tmp_path / "models").exists()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import REGISTRY
 
+from glaim_stream.core.contract import FORM_FILE
 from glaim_stream.core.settings import Settings
 from glaim_stream.worker import live_learning
 from glaim_stream.worker.live_learning import HOUR_S, Schedule, learn_live
@@ -91,6 +92,38 @@ os.rename("partial", "found")
     assert found["models"] == str(tmp_path / "models")
     assert found["arguments"][:5] == ["learn", "--json", "--while-open", "--model", MODEL.name]
     assert found["arguments"][-1] == "--untried"  # because the blend judges it
+
+
+async def test_without_a_form_a_short_learning_comes_first_and_does_not_wait_for_a_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = """
+import pathlib, sys
+with pathlib.Path("runs").open("a") as file:
+    print(*sys.argv[1:], file=file)
+sys.exit("the topic is empty")
+"""
+    settings = program(body, tmp_path, monkeypatch)
+    newest: list[int] = []
+    task = asyncio.create_task(learn_live(settings, RULES, lambda: newest[0] if newest else None))
+
+    async def run(number: int) -> str:
+        file = tmp_path / "runs"
+        while not file.exists() or file.read_text().count("\n") < number:
+            assert not task.done()
+            await asyncio.sleep(0.01)
+        return file.read_text().splitlines()[number - 1]
+
+    assert "--rows=30" in await run(1)
+    newest.append(1)
+    assert "--rows" not in await run(2), "no pause follows a short one"
+    task.cancel()
+    (tmp_path / "models" / MODEL.name).mkdir(parents=True)
+    (tmp_path / "models" / MODEL.name / FORM_FILE).touch()
+    (tmp_path / "runs").unlink()
+    task = asyncio.create_task(learn_live(settings, RULES, lambda: 1))
+    assert "--rows" not in await run(1)
+    task.cancel()
 
 
 async def test_a_worker_that_stops_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
