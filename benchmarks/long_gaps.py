@@ -5,12 +5,17 @@
 Of ETTh1, ETTm1, Weather and two stations of Beijing's air, 3,000 steps are filled in which one sensor is silent for 400
 or 500 steps, or for the last 1,200; each of the first sensors in turn. The error that the fill expects in gaps of more
 than 48 steps is compared with the true one, and the band with the share of the truth in it.
+
+With --blocks, also of ETTh2, blocks of 60, 150 and 300 steps are hidden in each of the first five sensors, at times of
+their own or in all at once, and filled by a stated longest gap. The error is divided by that of the better of line and
+last value, by sensor; jumps are in the sensor's own largest steps.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +28,7 @@ from benchmarks import data_sets, machine
 from glaim_stream.commands.gridded import gridded
 from glaim_stream.feed import read_source
 from glaim_stream.files import step_of
+from glaim_stream.form import interpolation, last_value
 from glaim_stream.tables import Group, fill_groups
 
 Doubles = NDArray[np.float64]
@@ -46,6 +52,8 @@ _PARTS = (
     DataPart("weather", "weather.csv", ("-9999",), 1, 20_000, 3000),
     DataPart("beijing-air", "beijing_multisite.parquet", (), 2, 20_000, 3000),
 )
+_SECOND = DataPart("ETTh2", "ETTh2.csv", (), 1, 0, 3000)
+_BLOCKS = {60: 4, 150: 4, 300: 2}  # by length in steps: blocks of a sensor
 _SILENCES = ((1000, 1400), (2500, 3000), (1800, 3000))
 _SENSORS = 5
 _LEAST_TRUE = 100  # readings in the gap
@@ -119,6 +127,39 @@ def measure(truth: Truth) -> list[SilentGap]:
     return found
 
 
+def blocks(truth: Truth, length: int, together: bool) -> dict[str, Any]:
+    """Figures of blocks that are hidden in the first sensors of the first group."""
+    first, sensors = truth.groups[0], truth.sensors[:_SENSORS]
+    known, steps = first.values[:_SENSORS], first.values.shape[1]
+    hide = np.zeros(known.shape, np.bool_)
+    for sensor in range(len(sensors)):
+        for block in range(_BLOCKS[length]):
+            apart = 0.0 if together else 0.5 * sensor / len(sensors)
+            start = int((block + 0.3 + apart) * steps / _BLOCKS[length])
+            hide[sensor, start : start + length] = True
+    values = np.where(hide, np.nan, known)
+    rest = [replace(each, values=each.values[:_SENSORS]) for each in truth.groups[1:]]
+    groups = [Group(first.name, first.times_ms, values), *rest]
+    done = fill_groups(groups, sensors=sensors, max_gap=2 * length).groups[0]
+    line, last = interpolation(values, ~np.isnan(values)), last_value(values, ~np.isnan(values))
+    ratios, jumps, held = [], [], []
+    for sensor in range(len(sensors)):
+        cells = hide[sensor] & ~np.isnan(known[sensor])
+        errors = [np.nanmean(np.abs(each[sensor] - known[sensor])[cells]) for each in (done.values, line, last)]
+        ratios.append(errors[0] / min(errors[1:]))
+        beside = hide[sensor, 1:] | hide[sensor, :-1]
+        own = np.nanmax(np.abs(np.diff(values[sensor])))
+        jumps.append(np.nanmax(np.abs(np.diff(done.values[sensor]))[beside]) / own)
+        inside = (done.lower[sensor] <= known[sensor]) & (known[sensor] <= done.upper[sensor])
+        held.append(inside[cells].mean())
+    return {
+        "ratio": round(float(np.exp(np.log(ratios).mean())), 3),
+        "worst": round(float(max(ratios)), 3),
+        "jump": round(float(max(jumps)), 2),
+        "held": round(float(np.mean(held)), 3),
+    }
+
+
 def summary(gaps: list[SilentGap]) -> dict[str, Any]:
     """Figures of the gaps that are mostly filled."""
     filled = [gap for gap in gaps if gap.filled > 0.5]
@@ -141,9 +182,21 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.parse_args(arguments)
+    parser.add_argument("--blocks", nargs="*", metavar="SET", help="hide blocks, of these sets or of all")
+    asked = parser.parse_args(arguments).blocks
     data = data_sets.folder(parser)
     command = "python -m benchmarks.long_gaps"
+    if asked is not None:
+        command += " --blocks"
+        table = Table("", "steps", "silent", "ratio", "worst", "jump", "held", title=command)
+        for part in (*_PARTS, _SECOND):
+            for length, together in product(_BLOCKS if not asked or part.name in asked else (), (False, True)):
+                whose = {"set": part.name, "steps": length, "silent": "all" if together else "one"}
+                row = whose | blocks(read(data, part), length, together)
+                machine.append("long_gaps", machine.describe(command) | row)
+                table.add_row(*(f"{each}" for each in row.values()))
+        Console().print(table)
+        return 0
     table = Table("", "gaps", "filled", "error", "of the mean", "true to expected, p50", "p90", "held", title=command)
     for part in _PARTS:
         found = summary(measure(read(data, part)))
