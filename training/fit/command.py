@@ -243,8 +243,10 @@ def fit(config: RunConfig, given: argparse.Namespace, command: str, budget: Time
         directory = seeds.summarise(trained, directory, path, command, say, None if base is None else base.form)
     best = trained[directory]
     most = budget.windows(best, None if base is None else base.form, series)
-    pictured = min(_PICTURED, max(_PICTURED // 10, most // 20))
+    began_s = time.monotonic()
     report = score(best, base, directory, path, given, command, most)
+    most = budget.fewer(most, time.monotonic() - began_s)
+    pictured = min(_PICTURED, max(_PICTURED // 10, most // 20))
     if given.no_export:
         write_report_page(directory, path, None, report, command, pictured)
         return

@@ -1,5 +1,6 @@
 """The command line of a fit: what it refuses before it reads or trains, and what it prints for the next step."""
 
+import re
 import shlex
 import time
 from pathlib import Path
@@ -150,11 +151,27 @@ def test_a_closed_form_that_takes_the_time_of_the_network_is_what_comes_out(
     config = options.read_config(given)
     command.fit(config, given, "", TimeBudget(1.0, time.monotonic() - 40))
     said = capsys.readouterr().out
-    assert "no network: 4" in said
-    assert "of 60 s were over before its training" in said
+    assert re.search(r"no network: \d+ s of 60 s were over before its training", said)
     assert (out / "gaussian.npz").is_file()
     assert (out / "groups.yaml").is_file()
     assert not (out / "best.pt").exists()
+
+
+@pytest.mark.parametrize(("worked_s", "ends_s"), [(60, 126), (12, 120), (8, 90)])
+def test_training_ends_sooner_where_other_work_has_the_cores(
+    monkeypatch: pytest.MonkeyPatch, worked_s: float, ends_s: float
+) -> None:
+    """The scores after it take as much longer as the minute before it did, and no more than half of the time."""
+    monkeypatch.setattr("training.fit.budget.time.monotonic", lambda: 1060.0)
+    monkeypatch.setattr("training.fit.budget.time.process_time", lambda: 500.0 + worked_s)
+    assert TimeBudget(3.0, 1000.0, 500.0).training_ends_s() == 1000 + ends_s
+
+
+def test_what_follows_the_scores_takes_fewer_windows_where_these_took_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("training.fit.budget.time.monotonic", lambda: 1135.0)
+    budget = TimeBudget(3.0, 1000.0, 0.0)
+    assert [budget.fewer(900, took_s) for took_s in (10, 40, 4000)] == [900, 450, 60]
+    assert TimeBudget(0.0, 1000.0, 0.0).fewer(900, 4000) == 900
 
 
 @pytest.mark.parametrize(
