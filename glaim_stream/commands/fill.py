@@ -221,7 +221,7 @@ def _work(
         return
     program = [f"{name} {version(name)}" for name in ("glaim-stream", "numpy")]
     state = {"input": hashlib.sha256(raw).hexdigest(), "program": program, **depends_on}
-    with kept_parts(path.with_name(f"{path.name}.partial"), state) as folder:
+    with kept_parts(path.with_name(f"{path.name}.parts"), state) as folder:
         if folder.said:
             say([folder.said])
         yield Work(jobs, folder)

@@ -76,7 +76,7 @@ def fill(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 def stopped(path: Path, out: Path, task: str, *more: str) -> Path:
     """Kill a fill when the first part of a task is finished; return the folder that it leaves."""
-    folder = out.with_name(f"{out.name}.partial")
+    folder = out.with_name(f"{out.name}.parts")
     command = [sys.executable, "-m", "glaim_stream", "fill", str(path), "--out", str(out), "--jobs", "2", *more]
     for _ in range(5):  # a process that is held up may look too late
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -104,7 +104,7 @@ def test_processes_give_the_bytes_of_one(tmp_path: Path, name: str, table: Calla
         outputs.append((out.read_bytes(), flags.read_bytes(), done.stdout.replace(out.name, "")))
 
     assert outputs[0] == outputs[1]
-    assert not list(tmp_path.glob("*.partial")), "a folder of parts is left"
+    assert not list(tmp_path.glob("*.parts")), "a folder of parts is left"
 
 
 @pytest.mark.parametrize("task", ["trying", "filling"])
@@ -140,7 +140,7 @@ def test_parts_of_other_flags_or_another_input_are_not_taken(tmp_path: Path, cha
 
 
 def test_two_at_once_on_one_output_are_refused(tmp_path: Path) -> None:
-    path, out, folder = written(tmp_path / "rows.parquet", by_row()), tmp_path / "out", tmp_path / "out.partial"
+    path, out, folder = written(tmp_path / "rows.parquet", by_row()), tmp_path / "out", tmp_path / "out.parts"
     folder.mkdir()
     handle = os.open(folder, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
@@ -154,7 +154,7 @@ def test_two_at_once_on_one_output_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_someone_else_stays(tmp_path: Path) -> None:
-    path, notes = written(tmp_path / "rows.parquet", by_row()), tmp_path / "out.partial" / "notes.txt"
+    path, notes = written(tmp_path / "rows.parquet", by_row()), tmp_path / "out.parts" / "notes.txt"
     notes.parent.mkdir()
     notes.write_text("mine")
     done = fill(path, "--out", tmp_path / "out", "--jobs", "1")
