@@ -19,9 +19,6 @@ from pathlib import Path
 from glaim_stream.core.errors import ModelError, SettingsError, listed
 from glaim_stream.form import artefact
 
-if sys.platform != "win32":
-    import fcntl
-
 _MANIFEST = "manifest.json"
 _OURS = re.compile(r"(manifest\.json|[a-z]+-\d+\.npz)(\.new)?")
 
@@ -131,6 +128,8 @@ def _locked(folder: Path) -> int | None:
             folder.mkdir(exist_ok=True)
             if sys.platform == "win32":
                 return None
+            import fcntl  # late: Windows lacks it
+
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError as error:
             raise SettingsError(f"{folder} cannot be made or used: {error.strerror or error}") from error
