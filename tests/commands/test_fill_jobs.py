@@ -92,7 +92,12 @@ def stopped(path: Path, out: Path, task: str, *more: str) -> Path:
 
 @pytest.mark.parametrize(
     ("name", "table"),
-    [("rows.parquet", by_row), ("rows.csv", by_row), ("long.csv", long), ("columns.parquet", by_column)],
+    [
+        ("rows.parquet", by_row),
+        ("long.csv", long),
+        pytest.param("rows.csv", by_row, marks=pytest.mark.slow),  # quicker: the two above
+        pytest.param("columns.parquet", by_column, marks=pytest.mark.slow),
+    ],
 )
 def test_processes_give_the_bytes_of_one(tmp_path: Path, name: str, table: Callable[[], pa.Table]) -> None:
     path = written(tmp_path / name, table())
@@ -107,7 +112,7 @@ def test_processes_give_the_bytes_of_one(tmp_path: Path, name: str, table: Calla
     assert not list(tmp_path.glob("*.parts")), "a folder of parts is left"
 
 
-@pytest.mark.parametrize("task", ["trying", "filling"])
+@pytest.mark.parametrize("task", [pytest.param("trying", marks=pytest.mark.slow), "filling"])  # quicker: the second
 def test_a_killed_fill_goes_on_where_it_stopped(tmp_path: Path, task: str) -> None:
     path, out, whole = written(tmp_path / "rows.csv", by_row()), tmp_path / "out.csv", tmp_path / "whole.csv"
     folder = stopped(path, out, task)
@@ -123,6 +128,7 @@ def test_a_killed_fill_goes_on_where_it_stopped(tmp_path: Path, task: str) -> No
     assert not folder.exists()
 
 
+@pytest.mark.slow  # quicker: a damaged part, above
 @pytest.mark.parametrize("changed", ["flags", "input"])
 def test_parts_of_other_flags_or_another_input_are_not_taken(tmp_path: Path, changed: str) -> None:
     path, out, whole = written(tmp_path / "rows.csv", by_row()), tmp_path / "out.csv", tmp_path / "whole.csv"
