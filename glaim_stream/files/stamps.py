@@ -58,6 +58,7 @@ _SHARED_ZONES = {"cst": -360, "mst": -420, "ast": -240}  # in America; elsewhere
 _COLUMN_ZONES = {  # words of columns that hold zones alone
     **_ZONES, "adt": -180, "akst": -540, "akdt": -480, "hst": -600, "eet": 120, "eest": 180, "wet": 0, "west": 60
 }  # fmt: skip
+_ALL_ZONES = _COLUMN_ZONES | _SHARED_ZONES
 _AMERICAN = {"cdt", "edt", "mdt", "pdt", "adt", "akst", "akdt", "hst", "est", "pst"}
 # Ranges of numbers that count from 1970: 1989 to 2103. In another unit they would be weeks of 1970 or the far future.
 _UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
@@ -263,8 +264,8 @@ def _offsets(zones: Any) -> Ints:
     codes = zones.dictionary_encode()
     minutes = []
     for zone in codes.dictionary.to_pylist():
-        if (known := {**_COLUMN_ZONES, **_SHARED_ZONES}.get(zone)) is not None:
-            minutes.append(known)
+        if zone in _ALL_ZONES:
+            minutes.append(_ALL_ZONES[zone])
         else:
             digits = zone[1:].replace(":", "")
             away = int(digits[:2]) * 60 + int(digits[2:] or 0)
