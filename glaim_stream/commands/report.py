@@ -15,6 +15,7 @@ from glaim_stream.commands.files import PIPE, Detected, content_of, opened
 from glaim_stream.commands.flags import SettingsFlags, expand_flags
 from glaim_stream.commands.moments import MOMENT, bounds_ms
 from glaim_stream.commands.options import File, Pairs, Text
+from glaim_stream.commands.sources import naming_group_column
 
 if TYPE_CHECKING:
     from glaim_stream.operate.completeness import CompletenessReport
@@ -139,7 +140,7 @@ def _of_file(
         None if reading.step is None else round(reading.step * 1000),
         reading.fill,
     )
-    with progress_bar("fill", "parts") as progress:
+    with naming_group_column(), progress_bar("fill", "parts") as progress:
         return file_report(
             "standard input" if file == PIPE else Path(file).name,
             content_of(file),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -83,6 +86,9 @@ class ColumnFlags:
     decimal: Annotated[
         str | None, typer.Option(help="Decimal sign, `.` or `,`. [default: inferred from the numbers]")
     ] = None
+    group_column: Annotated[
+        str | None, typer.Option(help="Column that names the group of a row. [default: detected]")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -107,19 +113,32 @@ def open_source(file: Path | None, plant: PlantFlags, form: FileFlags, *, start_
         raise SettingsError("expected a file or --plant, found " + ("both" if plant.plant else "neither"))
     if file is None:
         return plant_source(plant.days, groups=plant.groups, seed=plant.seed, start_ms=start_ms)
-    source = read_source(
-        file,
-        separator=form.separator,
-        time_column=form.time,
-        group=form.name,
-        missing=form.missing or (),
-        timezone=form.timezone,
-        date_order=form.date_order or "",
-        decimal=form.decimal or "",
-    )
+    with naming_group_column():
+        source = read_source(
+            file,
+            separator=form.separator,
+            time_column=form.time,
+            group=form.name,
+            missing=form.missing or (),
+            timezone=form.timezone,
+            date_order=form.date_order or "",
+            decimal=form.decimal or "",
+            group_column=form.group_column,
+        )
     for note in source.notes:
         print(f"{file.name}: {note}", file=sys.stderr)
     return source
+
+
+@contextmanager
+def naming_group_column() -> Iterator[None]:
+    """Name the flag of the column of groups as these commands do, whose --group is something else."""
+    from glaim_stream.core.errors import SettingsError
+
+    try:
+        yield
+    except SettingsError as error:
+        raise type(error)(re.sub(r"--group (?=COLUMN|')", "--group-column ", str(error))) from error
 
 
 def require_known_groups(source: Source, rules: Catalogue, name: str) -> None:

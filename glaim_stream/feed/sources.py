@@ -78,6 +78,7 @@ def read_source(
     timezone: str | None = None,
     date_order: str = "",
     decimal: str = "",
+    group_column: str | None = None,
 ) -> Source:
     """Read a file.
 
@@ -91,13 +92,14 @@ def read_source(
         timezone: zone of timestamps that carry none; default: that in the name of their column, or UTC.
         date_order: order of dates that do not begin with the year, dmy or mdy; empty: inferred from the dates.
         decimal: decimal sign; empty: inferred from the numbers.
+        group_column: column that names the group of a row; default: detected.
 
     Raises:
         SettingsError: the file cannot be read, can be read in two ways, or holds filled values.
     """
     reading = read(
         path, time=time_column, timezone=timezone, date_order=date_order, missing=missing, decimal=decimal,
-        separator=separator, only_readings=True,
+        separator=separator, group=group_column, only_readings=True,
     )  # fmt: skip
     if reading.form.axis:
         raise SettingsError(

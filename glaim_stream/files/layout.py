@@ -59,25 +59,38 @@ def layout_of(
             f"{name}: expected the columns {sensor!r} and {value!r}, found columns {listed(list(table))}"
         )
     if stated or (not absent and sensor not in numbers):
-        group = group or ("group" if "group" in columns else "")
+        group = group or ("group" if "group" in columns else None)
         if value not in numbers:
             raise SettingsError(f"{name}: expected numbers in the column {value}, found {table[value].type}")
     else:
         sensor = value = ""
-    if group is None and not sensor:
+    if group is None or not sensor:
         timed = times_ms != NO_TIME
+        moments = times_ms[timed]
+        if group is not None:  # its sensors distinguish the rows of one time and group
+            codes = names_in(numbers.get(group, table[group]))[1][timed]
+            moments = np.unique(moments, return_inverse=True)[1] * (codes.max(initial=0) + 2) + codes + 1
+            if 2 * len(np.unique(moments)) > len(moments):
+                return Layout(*names_in(numbers.get(group, table[group])), group, "", "")
         part = {
             column: cells.filter(pa.array(timed)) for column, cells in table.items()
-            if not speaks(column, numbers.get(column, cells))
-            and not (column in numbers and roles.tells_time(column, numbers[column], times_ms))
+            if column in (sensor, value) or (
+                column != group
+                and not speaks(column, numbers.get(column, cells))
+                and not (column in numbers and roles.tells_time(column, numbers[column], times_ms))
+            )
         }  # fmt: skip
         in_part = {column: numbers[column].filter(pa.array(timed)) for column in numbers if column in part}
-        telling = roles.telling_columns(part, in_part, times_ms[timed])
-        measures = [
-            column for column in in_part
-            if column not in telling and not roles.unused_columns(in_part, [column], 1, odd={})
-        ]  # fmt: skip
-        _, group, sensor, value = roles.layout(telling, measures, part, times_ms[timed], in_part, name=name)
+        if sensor:
+            group = roles.group_beside(sensor, value, part, in_part, moments, name=name)
+        else:
+            telling = roles.telling_columns(part, in_part, moments)
+            measures = [
+                column for column in in_part
+                if column not in telling and not roles.unused_columns(in_part, [column], 1, odd={})
+            ]  # fmt: skip
+            _, found, sensor, value = roles.layout(telling, measures, part, moments, in_part, name=name)
+            group = group or found
         if group and roles.looks_like_clock(table[group]):
             example = next(cell for cell in table[group].to_pylist() if cell)
             raise SettingsError(

@@ -160,7 +160,7 @@ def read(
     )  # fmt: skip
     notes = [
         *table.notes, *axis.said(order), *axis.notes, *name_notes, *zone_notes,
-        *group_notes(made, len(layout.groups)), *unused_notes(unused), *empty_notes(table, unused), *quality_notes,
+        *group_notes(made, layout), *unused_notes(unused), *empty_notes(table, unused), *quality_notes,
         *text_notes, *map(sentinel_note, found), *order_notes(made),
     ]  # fmt: skip
     return Reading(
@@ -464,12 +464,15 @@ def along_axis(numbers: Mapping[str, Any], column: str, name: str) -> tuple[Time
     return Times(column, (column,), ()), Stamps(ms, True, "depth"), (least, step / step_ms)
 
 
-def group_notes(form: FileForm, groups: int) -> list[str]:
-    """Notes on how the rows are told apart."""
+def group_notes(form: FileForm, layout: Layout) -> list[str]:
+    """Notes on how the rows are told apart, and on rows without the name of a group."""
+    nameless = int((layout.group_of_row < 0).sum())
+    notes = [f"{nameless:,} rows without a name in {form.group!r} are left out"] if nameless else []
     if form.layout == "long":
         of = f", group {form.group!r}" if form.group else ""
-        return [f"a reading a row: sensor is {form.sensor!r}, value {form.value!r}{of}"]
-    return [f"a row a time and group: group is {form.group!r}, {groups} groups"] if form.group else []
+        return [f"a reading a row: sensor is {form.sensor!r}, value {form.value!r}{of}", *notes]
+    told = f"a row a time and group: group is {form.group!r}, {len(layout.groups)} groups"
+    return [told, *notes] if form.group else []
 
 
 def unused_notes(unused: Mapping[str, str]) -> list[str]:

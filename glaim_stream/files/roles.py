@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from glaim_stream.core.errors import SettingsError, listed
 from glaim_stream.core.times import NO_TIME
+from glaim_stream.files.kinds import is_text
 from glaim_stream.files.numbers import floats_of
+from glaim_stream.files.quality import names_quality
 
 SENSOR_WORDS = (
     *("sensor", "tag", "signal", "variable", "parameter", "metric", "channel", "measurement", "point"),
-    *("entity_id", "_field", "tagname", "varname"),  # Home Assistant, InfluxDB, historians, WinCC
+    *("entity_id", "_field", "tagname", "varname", "key"),  # Home Assistant, InfluxDB, historians, WinCC, ThingsBoard
 )
 VALUE_WORDS = ("value", "reading", "val", "measurement", "data", "_value", "state", "varvalue")
 SEPARATORS = (".", "/", ":", "|")
@@ -56,6 +58,10 @@ _GROUP = re.compile(
     r"_id$|^id$|[a-z]Id$|name|plant",
     re.IGNORECASE,
 )
+_MACHINE = re.compile(
+    r"station|site|device|mote|node|machine|pump|unit|location|group|turbine|asset|equipment|building|meter|plant|host",
+    re.IGNORECASE,
+)
 _MOST_CODES = 5
 _ENOUGH_ROWS = 20
 _CLOCK_LIKE = r"^\s*\d{1,2}[:.h]\d{2}"
@@ -63,6 +69,9 @@ Ints = NDArray[np.int64]
 _FEWEST = 3  # least rows of a series
 _OVERLAP = 0.5  # share of the shorter of two spans
 _IN_TURN = 0.4  # share of rows whose name differs from that of the row before
+_TURNS_OF_MACHINES = 0.1  # the same where the column is called after machines or places
+_MOST_CLASHES = 0.5  # share of a sensor's rows that clash with others of their time, above which none is an exception
+_LEFT_CLASHES = 0.1  # share of the clashes that a group may leave, as of a clock that was set back
 _STEADY, _UNSTEADY = 0.85, 0.75  # share of the steps that are within a tenth of the median
 
 
@@ -206,17 +215,19 @@ def _codes(column: str, cells: Any, numbers: Mapping[str, Any]) -> np.ndarray[An
         return None
     if column in numbers:
         cells = numbers[column]
-    elif pa.types.is_dictionary(cells.type):
-        cells = cells.cast(pa.string())
-    elif not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
+    elif not (is_text(cells.type) or pa.types.is_dictionary(cells.type)):
         return None
+    codes, size = _name_codes(cells)
+    return None if size < 2 or size > max(2, len(cells) / 2) else codes
+
+
+def _name_codes(cells: Any) -> tuple[Ints, int]:
+    """The code of the name in each row, and the number of names, which is the code of rows without one."""
+    cells = cells.cast(pa.string()) if pa.types.is_dictionary(cells.type) else cells
     encoded = cells.dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
+    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
     size = len(encoded.dictionary)
-    if size < 2 or size > max(2, len(cells) / 2):
-        return None
-    return np.asarray(encoded.indices.fill_null(size), np.int64)
+    return np.asarray(encoded.indices.fill_null(size), np.int64), size
 
 
 def layout(
@@ -240,8 +251,12 @@ def layout(
         if not sensor and len(telling) == 1:
             sensor = telling[0]
         others = [each for each in telling if each != sensor]
-        if sensor and len(others) <= 1:
-            return "long", others[0] if others else "", sensor, value
+        if sensor:
+            group = group_beside(sensor, value, table, numbers, times, name=name)
+            if len(others) > 1:
+                others = [*_independent(sensor, others, table, numbers)]
+            if group or len(others) <= 1:
+                return "long", group or "".join(others), sensor, value
         raise SettingsError(
             f"{name}: columns {', '.join(names or telling)} distinguish the rows of a time, and it is unclear which "
             f"is the sensor: give --sensor COLUMN --value {value} and perhaps --group COLUMN"
@@ -268,6 +283,105 @@ def _without_units(telling: Sequence[str], table: Mapping[str, Any], numbers: Ma
     ]  # fmt: skip
 
 
+def group_beside(
+    sensor: str, value: str, table: Mapping[str, Any], numbers: Mapping[str, Any], times: Ints, *, name: str
+) -> str:
+    """The column of groups of a file whose rows are one reading each; "" without one.
+
+    Rows of one time and sensor clash where their readings differ. The group is the column of names that ends the
+    clashes, or the one whose names have clocks of their own. Columns that divide the rows equally count as one. Names
+    of one sensor each are groups only where no other column is.
+
+    Args:
+        sensor: column of the sensors.
+        value: column of the readings.
+        table: Arrow columns by name, without those of the time.
+        numbers: columns that hold numbers, as numbers.
+        times: int64 [R], times of the rows.
+        name: name of the file, for messages.
+
+    Raises:
+        SettingsError: several columns could be the group, or most rows of a sensor clash and no column is the group.
+    """
+    codes = {
+        column: code for column, code in _independent(sensor, [*table], table, numbers).items()
+        if column != value and not names_quality(column) and (_MACHINE.search(column) or not _TIME.search(column))
+    }  # fmt: skip
+    if not codes:
+        return ""
+    sensors = _name_codes(table[sensor])[0]
+    keys, readings = _paired(times, sensors), np.unique(floats_of(numbers[value]), return_inverse=True)[1]
+    clash = _clashes(keys, readings)
+    count = np.bincount(sensors)
+    throughout = bool((np.bincount(sensors, clash, len(count)) > np.maximum(_MOST_CLASHES * count, _FEWEST)).any())
+    if clash.any():
+        found = [
+            column for column, code in codes.items()
+            # A few rows also clash where a clock is set back, or where readings are corrected.
+            if (throughout or _MACHINE.search(column))
+            and _clashes(_paired(keys, code), readings).sum() <= _LEFT_CLASHES * clash.sum()
+        ]  # fmt: skip
+    else:
+        found = [column for column, code in codes.items() if _on_own_clocks(column, times, sensors, code)]
+    found = [each for each in found if _most_sensors(codes[each], sensors) > 1] or found
+    different = list[str]()
+    for each in sorted(found, key=lambda column: _UNITS.fullmatch(column.strip()) is not None):
+        if not any(_divide_equally(codes[each], codes[other]) for other in different):
+            different.append(each)
+    if len(different) == 1 or not (different or throughout):
+        return "".join(different)
+    same = f"{clash.sum():,} of {len(times):,} rows have the time and {sensor!r} of another, and another {value!r}"
+    if different:
+        why = same if clash.any() else f"rows of one {sensor!r} have several clocks"
+        raise SettingsError(
+            f"{name}: {why}: it is unclear which of {listed(different)} is the group: give --group COLUMN"
+        )
+    raise SettingsError(
+        f"{name}: {same}: expected a column that distinguishes them, found {listed([*codes])}, none of which does so "
+        "alone: join columns into one, and give --group COLUMN"
+    )
+
+
+def _clashes(keys: Ints, readings: Ints) -> NDArray[np.bool_]:
+    """Rows that share their key with a row of another reading."""
+    found, place = np.unique(keys, return_inverse=True)
+    one = np.zeros(len(found), np.int64)
+    one[place] = readings
+    out = np.zeros(len(found), np.bool_)
+    out[place[readings != one[place]]] = True
+    return np.asarray(out[place])
+
+
+def _independent(
+    sensor: str, columns: Sequence[str], table: Mapping[str, Any], numbers: Mapping[str, Any]
+) -> dict[str, Ints]:
+    """Codes of the columns of names that do not follow from the sensor, as its unit does."""
+    sensors = _name_codes(table[sensor])[0]
+    codes = {column: _codes(column, table[column], numbers) for column in columns if column != sensor}
+    return {
+        column: mine for column, mine in codes.items()
+        if mine is not None and len(np.unique(_paired(sensors, mine))) > len(np.unique(sensors))
+    }  # fmt: skip
+
+
+def _divide_equally(one: Ints, other: Ints) -> bool:
+    return len(np.unique(_paired(one, other))) == len(np.unique(one)) == len(np.unique(other))
+
+
+def _most_sensors(codes: Ints, sensors: Ints) -> int:
+    """The largest number of sensors of a name."""
+    return int(np.unique(np.unique(np.stack([codes, sensors]), axis=1)[0], return_counts=True)[1].max())
+
+
+def _on_own_clocks(column: str, times: Ints, sensors: Ints, codes: Ints) -> bool:
+    """Whether the names of a column have clocks of their own in each sensor that several of them have."""
+    order = np.argsort(sensors, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(sensors[order])) + 1)
+    shared = [rows for rows in parts if len(np.unique(codes[rows])) > 1]
+    machines = _MACHINE.search(column) is not None
+    return bool(shared) and all(have_own_clocks(times[rows], codes[rows], machines=machines) for rows in shared)
+
+
 def _simplest(
     telling: Sequence[str], table: Mapping[str, Any], numbers: Mapping[str, Any], times: np.ndarray[Any, Any]
 ) -> list[str]:
@@ -283,7 +397,7 @@ def _simplest(
     return [max(telling, key=lambda column: len(np.unique(codes[column])))]
 
 
-def have_own_clocks(times: Ints, codes: Ints) -> bool:
+def have_own_clocks(times: Ints, codes: Ints, *, machines: bool = False) -> bool:
     """Whether rows of different times, grouped by a name, are series over the same span.
 
     They are in two cases. Rows run back in time only where the name changes: one series stands below the other. Or the
@@ -292,6 +406,7 @@ def have_own_clocks(times: Ints, codes: Ints) -> bool:
     Args:
         times: int64 [rows], times of the rows that have one, in the order of the table.
         codes: int64 [rows], codes of the names.
+        machines: the names are of machines or places, whose steps need not be steady.
     """
     counts = np.unique(codes, return_counts=True)[1]
     if len(counts) < 2 or counts.min() < _FEWEST:
@@ -305,8 +420,12 @@ def have_own_clocks(times: Ints, codes: Ints) -> bool:
     if ordered and (np.diff(times) < 0).any():
         return True
     # Lasting states are not series, such as those of a machine that is sampled more often while it runs.
-    in_turn = (np.diff(codes[np.argsort(times, kind="stable")]) != 0).mean() >= _IN_TURN
-    return bool(in_turn) and _steadiness(times) < _UNSTEADY and min(_steadiness(part) for part in parts) >= _STEADY
+    in_turn = float((np.diff(codes[np.argsort(times, kind="stable")]) != 0).mean())
+    if machines and in_turn >= _TURNS_OF_MACHINES:
+        return True
+    return (
+        in_turn >= _IN_TURN and _steadiness(times) < _UNSTEADY and min(_steadiness(part) for part in parts) >= _STEADY
+    )
 
 
 def _steadiness(times: Ints) -> float:
