@@ -18,7 +18,6 @@ from glaim_stream.commands.sources import (
     MessageFlags,
     PlantFlags,
     open_source,
-    readings_between,
     require_other_files,
 )
 
@@ -85,8 +84,8 @@ def produce(
 
     require_other_files(file, hidden)
     now_ms = _now_ms(plant.plant, speed, since or until) if live else None
-    source = open_source(file, plant, form, start_ms=None if now_ms is None else _live_start_ms(now_ms))
-    source = readings_between(source, since, until, form.timezone or "UTC")
+    start_ms = None if now_ms is None else _live_start_ms(now_ms)
+    source = open_source(file, plant, form, start_ms=start_ms, since=since, until=until)
     pace = 1.0 if live else _speed(speed)
     withheld = hide(source, drop, seed=plant.seed)
     if hidden is not None and not dry_run:

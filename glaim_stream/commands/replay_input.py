@@ -15,7 +15,6 @@ from glaim_stream.commands.sources import (
     MessageFlags,
     PlantFlags,
     open_source,
-    readings_between,
     require_known_groups,
 )
 
@@ -115,7 +114,7 @@ class FileInput:
                 raise SettingsError(f"{file}: --since and --until select readings; raw messages are replayed whole")
             raw = raw_messages(file)
             return cls(iter(raw), len(raw), f"{file}: {len(raw)} raw messages", str(file))
-        source = readings_between(open_source(file, plant, form), since, until, form.timezone or "UTC")
+        source = open_source(file, plant, form, since=since, until=until)
         plan = plan_messages(source, messages.input_format, batch=messages.batch, by_group=by_group)
         first, last = text_of_ms(int(source.time_ms[0])), text_of_ms(int(source.time_ms[-1]))
         summary = (

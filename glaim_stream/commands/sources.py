@@ -100,11 +100,14 @@ class FileFlags(ColumnFlags):
     ] = None
 
 
-def open_source(file: Path | None, plant: PlantFlags, form: FileFlags, *, start_ms: int | None = None) -> Source:
-    """Read the file, or simulate the plant from `start_ms` on.
+def open_source(
+    file: Path | None, plant: PlantFlags, form: FileFlags, *, start_ms: int | None = None, since: str | None = None,
+    until: str | None = None,
+) -> Source:  # fmt: skip
+    """Read the file, or simulate the plant from `start_ms` on; take the readings between two moments, as text.
 
     Raises:
-        SettingsError: both or neither is given, or the file cannot be read.
+        SettingsError: both or neither is given, the file cannot be read, or there are no such readings.
     """
     from glaim_stream.core.errors import SettingsError
     from glaim_stream.feed import plant_source, read_source
@@ -112,7 +115,8 @@ def open_source(file: Path | None, plant: PlantFlags, form: FileFlags, *, start_
     if plant.plant == (file is not None):
         raise SettingsError("expected a file or --plant, found " + ("both" if plant.plant else "neither"))
     if file is None:
-        return plant_source(plant.days, groups=plant.groups, seed=plant.seed, start_ms=start_ms)
+        source = plant_source(plant.days, groups=plant.groups, seed=plant.seed, start_ms=start_ms)
+        return _between(source, since, until, form.timezone or "UTC")
     with naming_group_column():
         source = read_source(
             file,
@@ -127,6 +131,10 @@ def open_source(file: Path | None, plant: PlantFlags, form: FileFlags, *, start_
         )
     for note in source.notes:
         print(f"{file.name}: {note}", file=sys.stderr)
+    source = _between(source, since, until, form.timezone or "UTC")
+    if source.withheld:
+        said = f"withheld as doubtful or no number, and not used as readings: {source.withheld_note}"
+        print(f"{file.name}: {said}", file=sys.stderr)
     return source
 
 
@@ -194,12 +202,7 @@ def require_other_files(given: Path | None, *written: Path | None) -> None:
             raise SettingsError(f"expected another file to write than {file}, which the command reads or writes too")
 
 
-def readings_between(source: Source, since: str | None, until: str | None, timezone: str) -> Source:
-    """The readings between two moments, as text; None sets no bound.
-
-    Raises:
-        SettingsError: there are none.
-    """
+def _between(source: Source, since: str | None, until: str | None, timezone: str) -> Source:
     from glaim_stream.core.errors import SettingsError
     from glaim_stream.core.times import text_of_ms
 

@@ -31,8 +31,8 @@ class Source:
     cell: NDArray[np.int32]
     time_ms: NDArray[np.int64]
     value: Floats  # finite, with the width of the file, so that 12.3 is sent as 12.3
-    gaps: int = 0  # cells of the file without a reading
-    withheld: Mapping[str, int] = field(default_factory=dict)  # cells that are no reading to use, see `Cells.withheld`
+    gaps_ms: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # of cells without a reading
+    withheld_ms: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)  # see `Cells.withheld_ms`
     skipped: tuple[str, ...] = ()  # columns that are not sensors
     notes: tuple[str, ...] = ()  # sentences on how the file was read
 
@@ -51,6 +51,16 @@ class Source:
         return np.array([place[group] for group, _ in self.cells], np.int32)
 
     @property
+    def gaps(self) -> int:
+        """Number of cells of the file without a reading."""
+        return len(self.gaps_ms)
+
+    @property
+    def withheld(self) -> dict[str, int]:
+        """Number of cells that are no reading to use, by sensor."""
+        return {sensor: len(times) for sensor, times in self.withheld_ms.items() if len(times)}
+
+    @property
     def withheld_note(self) -> str:
         """The number of withheld cells, by sensor; "" without any."""
         return listed([f"{sensor} {count:,}" for sensor, count in self.withheld.items()])
@@ -60,12 +70,18 @@ class Source:
         return replace(self, cell=self.cell[keep], time_ms=self.time_ms[keep], value=self.value[keep])
 
     def between(self, first_ms: int | None, until_ms: int | None) -> Self:
-        """The readings with `first_ms <= time < until_ms`."""
+        """The readings, gaps and withheld cells with `first_ms <= time < until_ms`."""
         low = 0 if first_ms is None else int(np.searchsorted(self.time_ms, first_ms))
         high = len(self) if until_ms is None else int(np.searchsorted(self.time_ms, until_ms))
         keep = np.zeros(len(self), np.bool_)
         keep[low:high] = True
-        return self.where(keep)
+
+        def inside(times_ms: NDArray[np.int64]) -> NDArray[np.int64]:
+            low, high = np.iinfo(np.int64).min if first_ms is None else first_ms, until_ms
+            return times_ms[(times_ms >= low) & (True if high is None else times_ms < high)]
+
+        withheld = {sensor: inside(times) for sensor, times in self.withheld_ms.items()}
+        return replace(self.where(keep), gaps_ms=inside(self.gaps_ms), withheld_ms=withheld)
 
 
 def read_source(
@@ -114,8 +130,6 @@ def read_source(
     if not len(source):
         why = f" that can be used (withheld: {source.withheld_note})" if source.withheld else ""
         raise SettingsError(f"{path}: expected readings, found none in {reading.rows} rows{why}")
-    if source.withheld:
-        notes.append(f"withheld as doubtful or no number, and not used as readings: {source.withheld_note}")
     if all(pa.types.is_float32(reading.table.schema.field(name).type) for name in _columns_of_readings(reading)):
         source = replace(source, value=source.value.astype(np.float32))
     return replace(source, skipped=tuple(reading.form.unused), notes=tuple(notes))
@@ -136,7 +150,7 @@ def _of_cells(cells: Cells) -> Source:
     time_ms = np.broadcast_to(cells.times_ms[timed][:, None], known.shape)
     names = [(cells.groups[each // len(cells.sensors)], cells.sensors[each % len(cells.sensors)]) for each in pairs]
     cell: NDArray[np.int32] = place.reshape(known.shape).astype(np.int32)
-    return Source(names, cell[known], time_ms[known], value[timed][known], cells.holes, cells.withheld)
+    return Source(names, cell[known], time_ms[known], value[timed][known], cells.hole_times_ms, cells.withheld_ms)
 
 
 def plant_source(days: float, *, groups: int = 8, seed: int = 0, start_ms: int | None = None) -> Source:

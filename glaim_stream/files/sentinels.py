@@ -21,6 +21,8 @@ _HIGH_NINES = re.compile(r"9{2,3}(\.9+)?")  # 99 and 999, where they are far abo
 _LIMITS = {-32768.0, 32767.0, 65535.0, -2147483648.0, 2147483647.0, -6999.0, -7777.0, -8888.0, -7999.0, 7999.0}
 _MOST = 3  # most sentinels at one end of a column
 _LEVELS = 8  # levels of other values that are needed to judge distances
+_FEW_LEVELS = 3  # the same for 99 and 999, which then must be further away
+_CODES = 9  # whole numbers from 0 to this are codes, such as of valves and alarms, where there are few of them
 _MOST_ZEROS = 0.4  # largest share of zeros in which a block of them is remarkable
 _VERY_FAR = 3.0  # distance in spreads of the other values
 _ALONE = 10.0  # the same for a number that stands once
@@ -176,9 +178,14 @@ def _judged(levels: NDArray[np.float64], counts: NDArray[np.int64], at: int) -> 
     # In a column of few levels each one is repeated; a level very far outside is remarkable even so.
     repeated = count >= 2 and (count >= 2 * float(np.median(inner_counts)) or gap > _VERY_FAR * spread)
     if far and _HIGH_NINES.fullmatch(f"{value:g}"):
+        few = len(inner) < _LEVELS
+        codes = few and inner.min() >= 0 and inner.max() <= _CODES and bool((inner == np.rint(inner)).all())
+        clear = not few or (gap > _ALONE * spread and not codes)
         # Once or twice they may be missing values, but not of rain, whose readings are mostly 0 and seldom high.
-        rare = gap > (_VERY_FAR if count > 1 else _ALONE) * spread and 2 * inner_counts.max() < inner_counts.sum()
-        return count >= 3, count >= 3 or (rare and len(inner) >= _LEVELS)
+        usual = int(np.argmax(inner_counts))
+        rain = inner[usual] == 0 and 2 * inner_counts[usual] >= inner_counts.sum()
+        rare = gap > (_VERY_FAR if count > 1 else _ALONE) * spread and not rain and len(inner) >= _FEW_LEVELS
+        return count >= 3 and clear, count >= 3 or (rare and clear)
     if shaped and far and (count >= 2 or (abs(value) >= 999 and gap > _ALONE * spread)):
         return True, True
     if shaped and repeated and count >= 3 and abs(value) >= 99 and not inner.min() <= value <= inner.max():

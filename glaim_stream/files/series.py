@@ -6,7 +6,6 @@ through the times of its rows, or the steps of a worker if the step comes from o
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -81,15 +80,26 @@ class Cells:
         return sum(int(each.hole.sum()) for each in self.columns)
 
     @property
-    def withheld(self) -> dict[str, int]:
-        """Number of cells that hold something and no reading to use, by sensor, behind its group if there are more."""
-        found = Counter[str]()
+    def hole_times_ms(self) -> Ints:
+        """Times of the cells without a reading, int64 [holes]."""
+        return np.concatenate([self.times_ms[each.hole] for each in self.columns])
+
+    @property
+    def withheld_ms(self) -> dict[str, Ints]:
+        """Times of cells that hold something and no reading to use, by sensor, behind its group if there are more."""
+        found: dict[str, list[Ints]] = {}
         for each in self.columns:
             out = (each.kept | each.doubted) & (self.times_ms != NO_TIME)
             for code, rows in by_code(each.group * len(self.sensors) + each.sensor, out):
                 group, sensor = divmod(code, len(self.sensors))
-                found[f"{self.groups[group]} " * (len(self.groups) > 1) + self.sensors[sensor]] += len(rows)
-        return dict(found)
+                name = f"{self.groups[group]} " * (len(self.groups) > 1) + self.sensors[sensor]
+                found.setdefault(name, []).append(self.times_ms[rows])
+        return {name: np.concatenate(times) for name, times in found.items()}
+
+    @property
+    def withheld(self) -> dict[str, int]:
+        """Number of these cells by sensor."""
+        return {name: len(times) for name, times in self.withheld_ms.items()}
 
 
 @dataclass(frozen=True)

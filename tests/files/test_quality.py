@@ -2,7 +2,7 @@
 
 import datetime as dt
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -11,6 +11,8 @@ import pytest
 
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.files import Cells
+from glaim_stream.files.form import Sentinel
+from glaim_stream.files.sentinels import sentinels
 from glaim_stream.operate.completeness import FileRequest, file_report
 from glaim_stream.tables import cells_of, fill_cells, open_file, write
 
@@ -211,3 +213,36 @@ def test_a_zero_does_not_hide_that_all_other_numbers_have_three_decimals() -> No
     assert np.nanmax(cells_of(open_file("a.csv", table("0"))).columns[1].value) < 4
     with pytest.raises(SettingsError, match=r"may be 1\.234 or 1234"):
         open_file("a.csv", table("12"))
+
+
+def few_levels(levels: Sequence[float], code: float, count: int) -> tuple[Sentinel, ...]:
+    """What is found in a column that holds some levels in turn, and a code."""
+    values = np.resize(np.asarray(levels, np.float64), 200)
+    values[np.linspace(20, 150, count).astype(int)] = code
+    return sentinels({"a": values})
+
+
+@pytest.mark.parametrize("levels", [(20.5, 21.0, 21.5), (20.0, 21.0, 21.0, 21.0, 22.0), (1.25, 1.5, 1.75, 2.0)])
+@pytest.mark.parametrize("code", [99.0, 999.0])
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_99_and_999_far_above_a_column_of_few_levels_are_no_readings(
+    levels: Sequence[float], code: float, count: int
+) -> None:
+    (found,) = few_levels(levels, code, count)
+    assert (found.value, found.count, found.taken, found.amid) == (code, count, count >= 3, False)
+
+
+@pytest.mark.parametrize(
+    ("levels", "code", "count"),
+    [
+        ((0, 1, 2), 99, 1), ((0, 50, 100), 999, 1), ((0, 33, 66), 99, 40), ((0, 25, 50, 75), 99, 2),
+        ((0, 1, 2, 4, 7), 99, 2), ((10, 20, 30), 99, 1), ((10, 20, 30), 99, 2), ((0, 0, 0, 0, 0.2, 0.4), 99, 1),
+    ],
+)  # fmt: skip
+def test_valves_steps_of_fans_codes_and_rain_stay_readings(levels: Sequence[float], code: float, count: int) -> None:
+    assert few_levels(levels, code, count) == ()
+
+
+@pytest.mark.parametrize("levels", [(0, 1, 2), (10, 20, 30)])
+def test_repeated_codes_of_alarms_are_never_overwritten(levels: Sequence[float]) -> None:
+    assert not any(each.taken for each in few_levels(levels, 99, 6))

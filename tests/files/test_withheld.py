@@ -50,11 +50,6 @@ def test_readings_that_are_sent_learned_and_judged_are_the_believed_ones(
     path = CASES / f"{name}.csv"
     source = read_source(path)
     assert (source.withheld, low <= source.value.min(), source.value.max() <= high) == (withheld, True, True)
-    said = [note for note in source.notes if note.startswith("withheld as doubtful or no number")]
-    assert said == [
-        f"withheld as doubtful or no number, and not used as readings: {sensor} {count}"
-        for sensor, count in withheld.items()
-    ]
     series = load(DataSpec(sensors=tuple(withheld)), path)
     assert (series.withheld, low <= np.nanmin(series.values), np.nanmax(series.values) <= high) == (
         withheld, True, True,
@@ -98,6 +93,31 @@ def test_each_command_says_what_it_withholds(tmp_path: Path) -> None:
 
     done = call("learn", "--data", str(path), "--dry-run", environment=stream)
     assert "not learned: 6 doubtful in the file, or no number" in done.stdout, done.stderr
+
+
+def test_what_is_withheld_outside_of_the_chosen_time_is_not_counted(tmp_path: Path) -> None:
+    path = room(tmp_path)
+    lines = path.read_text().splitlines()
+    lines[12] = lines[12].rpartition(",")[0] + ","
+    path.write_text("\n".join([*lines, ""]))
+    (tmp_path / "groups.yaml").write_text(CATALOGUE)
+    stream = {"GLAIM_CATALOGUE": str(tmp_path / "groups.yaml"), "GLAIM_MODEL_REPOSITORY": str(tmp_path / "models")}
+    source = read_source(path)
+    cut = source.between(int(source.time_ms[0]) + 42 * 60_000, None)
+    assert ((source.gaps, source.withheld), (cut.gaps, cut.withheld)) == ((1, {"room_c": 6}), (0, {"room_c": 4}))
+    late, early = ("--since", "2026-03-02T00:42Z"), ("--until", "2026-03-02T00:30Z")
+    done = call("produce", str(path), "--dry-run", *late, environment={})
+    assert "gaps of the source 0, doubtful readings not sent: room_c 4" in done.stdout, done.stderr
+    assert "not used as readings: room_c 4" in done.stderr
+    done = call("produce", str(path), "--dry-run", *early, environment={})
+    assert "gaps of the source 1\n" in done.stdout, done.stderr
+    assert "withheld as doubtful" not in done.stderr
+    for flags, said in ((late, ", without doubtful ones: room_c 4"), (early, " to 2026-03-02T00:29:00Z, as")):
+        out = ("--imputer", "interpolation", "--out", str(tmp_path / "rows.parquet"), "--dry-run")
+        done = call("replay", str(path), *out, *flags, environment=stream)
+        assert said in done.stdout, done.stderr
+    done = call("learn", "--data", str(path), "--dry-run", *late, environment=stream)
+    assert "not learned: 4 doubtful in the file, or no number" in done.stdout, done.stderr
 
 
 def test_groups_are_named_where_there_are_some(tmp_path: Path) -> None:
