@@ -117,6 +117,7 @@ def create_pipeline(
         upgrades=upgrades and settings.needs_model,
         clock_kept=settings.delivery == "exactly_once",
         quality=quality and settings.quality,
+        decimals=closed_forms.decimals_of if closed_forms is not None else lambda model: None,
         habits=HabitsSource(closed_forms).of if settings.judges_health and closed_forms is not None else None,
         shadow=compared.impute_by_other if shadow and settings.compares_versions and compared is not None else None,
         shadow_windows=settings.triton_batch,

@@ -105,11 +105,11 @@ def _cell(rules: Rules, group: str, sensor: str, ts: str, timezone: str) -> Cell
 def _means(settings: Settings, pipeline: Pipeline, cell: Cell) -> Means:
     from glaim_stream.imputers import WatchedForm
     from glaim_stream.operate.explain import Means, network_answers
-    from glaim_stream.output import SensorTables
+    from glaim_stream.output import SensorTable
 
     watched = WatchedForm(settings.model_repository / cell.model.name, cell.model, settings.trust)
     contract = pipeline.contracts.get(cell.model.name)
-    table = SensorTables(pipeline.catalogue, pipeline.contracts)[pipeline.catalogue.models.index(cell.model)]
+    table = SensorTable.of(cell.model, contract, watched.decimals)
 
     def network(lag: int) -> Answers:
         assert contract is not None

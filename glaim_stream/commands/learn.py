@@ -137,8 +137,8 @@ def learn(
     folder = settings.model_repository / name
     try:
         done = fit_and_place(
-            series, entry, folder, groups=collector.groups, timezone=form.timezone or "UTC", force=force,
-            untried=untried, dry_run=dry_run,
+            series, entry, folder, groups=collector.groups, decimals=collector.decimals,
+            timezone=form.timezone or "UTC", force=force, untried=untried, dry_run=dry_run,
         )  # fmt: skip
     except ModelError as error:
         if not as_json:

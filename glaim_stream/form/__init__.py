@@ -2,6 +2,7 @@
 
 from glaim_stream.form import artefact, packing
 from glaim_stream.form.baselines import distances, interpolation, interpolation_at, last_value, nearest
+from glaim_stream.form.decimals import decimals_in, learned_decimals, with_decimals
 from glaim_stream.form.explain import CARRIED, EXPECTED, LEVEL, LINE, RELATION, explain
 from glaim_stream.form.fit import Fitted, fit, refused_if_unsolvable, rows_needed
 from glaim_stream.form.form import LARGEST, ClosedForm
@@ -49,6 +50,7 @@ __all__ = [
     "by_kind",
     "carried_value",
     "convex_weights",
+    "decimals_in",
     "differences",
     "distances",
     "explain",
@@ -57,6 +59,7 @@ __all__ = [
     "interpolation_at",
     "kind_of",
     "last_value",
+    "learned_decimals",
     "limits_of",
     "nearest",
     "packing",
@@ -67,6 +70,7 @@ __all__ = [
     "rows_needed",
     "simple_value",
     "stream_gaps",
+    "with_decimals",
     "with_directions",
     "with_free_levels",
     "with_ridge",

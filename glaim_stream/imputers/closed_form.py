@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import Model
@@ -21,7 +22,7 @@ from glaim_stream.core.errors import ImputerAbsent, ImputerError, ModelError
 from glaim_stream.core.settings import Settings
 from glaim_stream.core.trust import Trust
 from glaim_stream.core.vocabulary import Method
-from glaim_stream.form import ClosedForm, Kind, are, artefact, packing
+from glaim_stream.form import ClosedForm, Kind, are, artefact, decimals_in, packing
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import interpolated
 from glaim_stream.models import form_folder, read_sealed_form
@@ -47,7 +48,8 @@ class WatchedForm:
         self._state: tuple[int, ...] = ()
         self.problem = ""  # reason for refusing the last file; each reason is logged once
         self.form: ClosedForm | None = None
-        self.beside: artefact.Arrays = {}  # arrays in the file besides the form: the habits of the sensors
+        self.beside: artefact.Arrays = {}  # arrays in the file besides the form: habits and decimals of the sensors
+        self.decimals: NDArray[np.int8] | None = None  # [C], of the sensors' readings; None: not learned
         self.refresh()
 
     def refresh(self) -> None:
@@ -67,7 +69,7 @@ class WatchedForm:
             self.problem = str(error)
             return
         if form is None:
-            self.beside = {}
+            self.beside, self.decimals = {}, None
         if self.form is not None:
             with suppress(KeyError):  # another imputer of this process has removed it
                 metrics.form_until_seconds.remove(name, version_of(self.form))
@@ -94,6 +96,7 @@ class WatchedForm:
         ):
             if expected != found:
                 raise ModelError(f"{FORM_FILE} has {what} {found}, the catalogue {expected}")
+        self.decimals = decimals_in(arrays, len(form.sensors))
         self.beside = {name: arrays[name] for name in arrays.keys() - packing.pack(form).keys()}
         return form.with_directions(model.directions)
 
@@ -151,6 +154,11 @@ class ClosedFormImputer:
         """Arrays in the file of a model's closed form besides the form."""
         watched = self._watched.get(model)
         return {} if watched is None else watched.beside
+
+    def decimals_of(self, model: str) -> NDArray[np.int8] | None:
+        """The decimals of a model's sensors that came with its closed form, int8 [C]; None if there are none."""
+        watched = self._watched.get(model)
+        return None if watched is None else watched.decimals
 
     def require_forms(self) -> None:
         """Require a closed form of every model.

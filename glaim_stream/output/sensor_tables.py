@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -16,6 +16,8 @@ from glaim_stream.models import Contracts
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
+Decimals = NDArray[np.int8]
+_FEWEST_IN_LIMIT = 4.0  # learned resolutions in `max_interval`
 Range = tuple[Doubles, Doubles]  # least and largest value of each sensor, [C]
 
 
@@ -34,10 +36,17 @@ class SensorTable:
     trained_range: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
     keep_sign: NDArray[np.bool_] | None = None  # [C], sensors whose filled values do not cross 0; None: all
     directions: NDArray[np.bool_] | None = None  # [C], sensors in degrees, of which 360 is 0 again; None: no sensor
+    parts: NDArray[np.float64] | None = (
+        None  # [C], learned resolutions in a unit, a power of 10; 0 or None: not learned
+    )
 
     @classmethod
-    def of(cls, model: Model, contract: Contract | None) -> SensorTable:
-        """Limits from the catalogue; resolution from the catalogue, else the contract; intervals from the contract."""
+    def of(cls, model: Model, contract: Contract | None, decimals: Decimals | None = None) -> SensorTable:
+        """Limits from the catalogue, and intervals from the contract.
+
+        The resolution is that of the catalogue, else the last of the learned decimals [C], else that of the contract.
+        Decimals that are coarse beside the sensor's `max_interval` do not count.
+        """
         limits = np.array([sensor.limits for sensor in model.sensors])
         resolution = [
             sensor.resolution or (contract.sensors[row].resolution if contract else 0.0)
@@ -53,6 +62,15 @@ class SensorTable:
             limits[:, 0], limits[:, 1], np.array(resolution), np.array(max_interval), model.window, None, {}, trained,
             keep_sign, model.directions,
         )  # fmt: skip
+        if decimals is not None:
+            parts = 10.0 ** np.maximum(decimals, 0).astype(np.float64)
+            # An interval is at least two resolutions wide, and with a smaller limit no value would be left.
+            fine = bare.max_interval * parts >= _FEWEST_IN_LIMIT
+            learned = fine & np.array([not sensor.resolution for sensor in model.sensors]) & (decimals >= 0)
+            parts = np.where(learned, parts, 0.0)
+            bare = replace(
+                bare, resolution=np.where(learned, 1.0 / np.maximum(parts, 1.0), bare.resolution), parts=parts
+            )
         return bare.with_intervals(contract)
 
     def trained_limits(self, *further: Range | None) -> Limits | None:
@@ -101,29 +119,48 @@ class SensorTable:
 class SensorTables:
     """The sensor tables of all models, by the model's index in the catalogue.
 
-    Limits and resolutions stay those of the start, so that all rows of a sensor are rounded alike. Intervals belong to
-    the weights and follow the version.
+    Limits and the resolutions of contracts stay those of the start, so that all rows of a sensor are rounded alike.
+    Intervals belong to the weights and follow the version. Learned decimals follow the closed form.
     """
 
-    def __init__(self, catalogue: Catalogue, contracts: Mapping[str, Contract]) -> None:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        contracts: Mapping[str, Contract],
+        decimals: Callable[[str], Decimals | None] = lambda model: None,
+    ) -> None:
+        """Make the tables of the start.
+
+        Args:
+            catalogue: the models.
+            contracts: contracts by model name.
+            decimals: returns the decimals of a model's sensors, int8 [C], the same array until others are learned.
+        """
         self._names = [model.name for model in catalogue.models]
         self._contracts = contracts if isinstance(contracts, Contracts) else Contracts(contracts)
-        self._at_start = [SensorTable.of(model, contracts.get(model.name)) for model in catalogue.models]
+        self._models, self._decimals = catalogue.models, decimals
+        self._contract_at_start = [contracts.get(name) for name in self._names]
+        self._known: dict[int, tuple[Decimals | None, SensorTable]] = {}
         self._by_version: dict[tuple[int, str], SensorTable] = {}
 
     def __getitem__(self, model_index: int) -> SensorTable:
-        return self._at_start[model_index]
+        decimals, known = self._decimals(self._names[model_index]), self._known.get(model_index)
+        if known is None or known[0] is not decimals:
+            table = SensorTable.of(self._models[model_index], self._contract_at_start[model_index], decimals)
+            known = self._known[model_index] = decimals, table
+            self._by_version = {key: each for key, each in self._by_version.items() if key[0] != model_index}
+        return known[1]
 
     def for_version(self, model_index: int, version: str) -> SensorTable:
         """The table with the intervals of a version; without intervals while the version's contract is unknown."""
-        key = (model_index, version)
+        at_start, key = self[model_index], (model_index, version)
         if key in self._by_version:
             return self._by_version[key]
         name = self._names[model_index]
         contract = self._contracts.of(name, version)
         if contract is self._contracts.get(name):
-            return self._at_start[model_index]
-        table = self._at_start[model_index].with_intervals(contract)
+            return at_start
+        table = at_start.with_intervals(contract)
         if contract is not None:  # an unknown contract is looked up again at the next call
             self._by_version[key] = table
         return table

@@ -101,6 +101,7 @@ class Pipeline:
         clock_kept: bool = False,
         quality: bool = False,
         habits: Callable[[str], LiveHabits | None] | None = None,
+        decimals: Callable[[str], NDArray[np.int8] | None] = lambda model: None,
         shadow: OtherVersion | None = None,
         shadow_windows: int = 64,
         networks: Collection[str] | None = None,
@@ -125,6 +126,7 @@ class Pipeline:
             quality: sum up the errors on the probes and on late readings as records (output.quality); not used
                 where `score_share` is 0.
             habits: gives the habits of a model's sensors, by which their health is judged; None: it is not judged.
+            decimals: gives the learned decimals of a model's sensors, to which filled values are rounded.
             shadow: imputes the probes by another version of the network, for comparison (glaim_stream.pipeline.shadow);
                 None: no version is compared. Not used where `score_share` is 0.
             shadow_windows: greatest number of windows in one such call.
@@ -153,7 +155,7 @@ class Pipeline:
         self._budget = budget
         self.codes = HeldCodes(self.index)
         self._versions = [""]
-        self.tables = SensorTables(catalogue, contracts)
+        self.tables = SensorTables(catalogue, contracts, decimals)
         self._querying = Querying(catalogue, self.tables, imputer, self.form_expert, self.experts)
         compared = None
         if shadow is not None and self.scored:

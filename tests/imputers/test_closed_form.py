@@ -16,8 +16,8 @@ from glaim_stream.core.errors import ImputerAbsent, ImputerError
 from glaim_stream.core.trust import Trust
 from glaim_stream.core.vocabulary import Method
 from glaim_stream.feed.plant import STEP_MS, simulate
-from glaim_stream.form import ClosedForm, Kind, fit
-from glaim_stream.imputers.closed_form import CHECK_INTERVAL_S, ClosedFormImputer, version_of
+from glaim_stream.form import ClosedForm, Kind, fit, with_decimals
+from glaim_stream.imputers.closed_form import CHECK_INTERVAL_S, ClosedFormImputer, WatchedForm, version_of
 from glaim_stream.imputers.ladder import Ladder
 from glaim_stream.imputers.protocol import Imputed, Windows
 from glaim_stream.imputers.simple import Interpolation, interpolated
@@ -318,3 +318,19 @@ async def test_what_the_catalogue_declares_a_direction_is_filled_as_one(form: Cl
     assert answer.kinds == (Kind.ANGLE, Kind.NUMBER, Kind.NUMBER)
     assert np.abs(around(answer.values[:, 0, -3])).max() < 20.0
     assert answer.version == [version_of(form)] * 2
+
+
+def test_decimals_go_with_the_form_and_a_file_with_those_of_other_sensors_is_refused(
+    form: ClosedForm, tmp_path: Path
+) -> None:
+    place_form(tmp_path / "m", with_decimals(form.to_bytes(), np.array([1, -1, 0], np.int8)))
+    imputer = ClosedFormImputer(tmp_path, [model()])
+    found = imputer.decimals_of("m")
+    assert found is not None
+    assert found.tolist() == [1, -1, 0]
+    assert imputer.decimals_of("m") is found, "the same array until the file changes"
+    assert imputer.decimals_of("other") is None
+    place_form(tmp_path / "m", with_decimals(form.to_bytes(), np.array([1], np.int8)))
+    watched = WatchedForm(tmp_path / "m", model(), Trust())
+    assert watched.form is None
+    assert "expected decimals of 3 sensors" in watched.problem

@@ -2,6 +2,7 @@
 
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from glaim_stream.core.contract import write_contract
 from glaim_stream.core.settings import Settings
 from glaim_stream.feed import hide, plant_source, produce
 from glaim_stream.feed.plant import STEP_MS, STEPS_PER_DAY
-from glaim_stream.form import ClosedForm
+from glaim_stream.form import ClosedForm, artefact, decimals_in
 from glaim_stream.kafka import ensure_topics
 from tests.integration.output_rows import published_by_key
 from tests.integration.pumps import first_sensors
@@ -59,6 +60,7 @@ def test_a_worker_without_triton_takes_up_what_is_learned_from_its_input(
         triton_deadline_s=0.2, model_repository=folder.parent,
     )  # fmt: skip
     whole = first_sensors(plant_source(days=STEPS / STEPS_PER_DAY, groups=2, seed=11))
+    whole = replace(whole, value=np.round(whole.value.astype(np.float64), 2))
     start_ms = int(whole.time_ms[0])
     sent = whole.where(~hide(whole, 0.15, seed=2).mask)
     ensure_topics(settings)
@@ -96,6 +98,13 @@ def test_a_worker_without_triton_takes_up_what_is_learned_from_its_input(
     assert len(filled) > 50
     assert {row["method"] for row in filled.values()} <= {"gaussian", "blend", "interpolation", "last_value"}
     assert sum(row["method"] in ("gaussian", "blend") for row in filled.values()) > len(filled) / 2
+
+    decimals = decimals_in(artefact.read(folder), 3)
+    assert decimals is not None
+    assert decimals.tolist() == [2, 2, 2]
+    for row in by_form:
+        places = int(decimals[int(str(row["sensor"])[1:])])
+        assert all(row[name] == round(float(str(row[name])), places) for name in ("value", "lower", "upper")), row
 
     errors: dict[str, list[tuple[float, float]]] = {}
     last: dict[tuple[str, str], float] = {}

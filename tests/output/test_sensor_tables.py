@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from glaim_stream.core.catalogue import parse_catalogue
 from glaim_stream.core.contract import Contract, write_contract
 from glaim_stream.form import Kind
 from glaim_stream.models import Contracts
+from glaim_stream.output.intervals import publishable
 from glaim_stream.output.sensor_tables import SensorTable, SensorTables
 from tests.support import catalogue, contract
 
@@ -84,3 +86,33 @@ def test_models_are_distinguished_by_their_index() -> None:
     assert width(tables[1]) == 1
     assert tables.for_version(0, "") is tables[0]
     assert tables.for_version(1, "9") is tables[1], "without a repository all versions share the first contract"
+
+
+def test_learned_decimals_replace_the_contracts_resolution_and_not_the_catalogues() -> None:
+    model = catalogue(sensors=[{"id": "s0", "resolution": 0.5}, {"id": "s1"}, {"id": "s2"}]).models[0]
+    table = SensorTable.of(model, contract(3), np.array([2, 1, -1], np.int8))
+    assert table.resolution.tolist() == [0.5, 0.1, 0.01]
+    value, sensor = np.array([21.37, 21.37, -21.374, 1e300, np.nan]), np.array([0, 1, 2, 1, 1])
+    rounded = publishable(value, sensor, table)
+    np.testing.assert_array_equal(rounded[[0, 1, 3, 4]], [21.5, 21.4, 1e300, np.nan])
+    assert rounded[2] == pytest.approx(-21.37)
+
+
+def test_learned_decimals_that_are_coarse_beside_the_largest_interval_withhold_no_value() -> None:
+    sensors = [{"id": "s0", "max_interval": 3.9}, {"id": "s1", "max_interval": 4}]
+    table = SensorTable.of(catalogue(sensors=sensors).models[0], None, np.zeros(2, np.int8))
+    assert table.resolution.tolist() == [0, 1]
+
+
+def test_learned_decimals_follow_the_closed_form_also_in_the_tables_of_versions() -> None:
+    first, second = np.array([1, -1], np.int8), np.array([3, 0], np.int8)
+    learned = {"m": first}
+    tables = SensorTables(catalogue(), Contracts({"m": version(1, 1.0)}), learned.get)
+    of_version = tables.for_version(0, "1")
+    assert tables[0] is tables[0] is of_version
+    assert of_version.resolution.tolist() == [0.1, 0.01]
+    learned["m"] = second
+    assert tables.for_version(0, "1").resolution.tolist() == tables[0].resolution.tolist() == [0.001, 1.0]
+    del learned["m"]
+    assert tables[0].resolution.tolist() == tables.for_version(0, "1").resolution.tolist() == [0.01, 0.01]
+    assert width(tables[0]) == 1

@@ -10,10 +10,21 @@ from prometheus_client import REGISTRY
 from glaim_stream.blend import Scores
 from glaim_stream.core.errors import ImputerAbsent, ImputerError
 from glaim_stream.core.vocabulary import UPGRADED
-from glaim_stream.imputers import Imputed, Interpolation, WindowImputer, Windows
+from glaim_stream.imputers import BlendedRung, Imputed, Interpolation, WindowImputer, Windows
 from glaim_stream.output import Method, Rows
+from glaim_stream.pipeline import Pipeline
 from glaim_stream.windows import HORIZON, PartitionWindows, Probes, newest_steps
-from tests.pipeline.form_streams import AWAY, NOW_MS, Form, Offset, pipeline_of, records, rows_of, with_factors_of_one
+from tests.pipeline.form_streams import (
+    AWAY,
+    NOW_MS,
+    RULES,
+    Form,
+    Offset,
+    pipeline_of,
+    records,
+    rows_of,
+    with_factors_of_one,
+)
 from tests.support import Neighbours, Record
 
 METHODS = ["model", "gaussian", "baseline"]
@@ -298,3 +309,24 @@ async def test_while_a_network_is_away_no_error_is_counted() -> None:
     before = counted()
     await rows_of(pipeline_of(Interpolation(), Form(Offset(-60.0)), networks=["m"]), records(200))
     assert (counted() == before).all()
+
+
+async def test_filled_values_and_their_bands_have_the_decimals_that_came_with_the_form() -> None:
+    form, learned = Form(Offset(0.0371)), dict[str, np.ndarray]()
+    form.outcome = ImputerAbsent("none yet")
+    pipeline = Pipeline(
+        RULES, {}, Interpolation(), form_expert=BlendedRung(form), score_share=1.0, decimals=learned.get, networks=[]
+    )
+    topic = records(200, constant=False)
+
+    async def off(part: list[Record]) -> np.ndarray:
+        """Whether the value or a bound of the filled rows of each sensor has more than one decimal."""
+        rows = await rows_of(pipeline, part)
+        filled = (rows.method != Method.OBSERVED) & (rows.method != Method.NONE)
+        numbers = np.stack([rows.value, rows.lower, rows.upper])[:, filled]
+        more = ~(np.isnan(numbers) | (numbers == np.round(numbers, 1))).all(axis=0)
+        return np.array([more[rows.sensor[filled] == sensor].any() for sensor in range(3)])
+
+    assert (await off(topic)).all()
+    form.outcome, learned["m"] = None, np.array([1, -1, 1, 1], np.int8)
+    assert (await off(topic)).tolist() == [False, True, False]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,12 @@ from glaim_stream.output import SensorTable
 class ModelColumns:
     """The settings of each model that the rules need: arrays of length [models], or [models, width] for its sensors."""
 
-    def __init__(self, catalogue: Catalogue, contracts: Mapping[str, Contract]) -> None:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        contracts: Mapping[str, Contract],
+        decimals: Mapping[str, NDArray[np.int8] | None] = MappingProxyType({}),
+    ) -> None:
         models = catalogue.models
         self.catalogue = catalogue
         self.index = GroupIndex(catalogue)
@@ -32,7 +38,7 @@ class ModelColumns:
         self.resolution = np.zeros((len(models), self.width))  # 0: values are not rounded
         for row, model in enumerate(models):
             self.cadence[row, : len(model.sensors)] = model.cadences
-            table = SensorTable.of(model, contracts.get(model.name))
+            table = SensorTable.of(model, contracts.get(model.name), decimals.get(model.name))
             self.direction[row, : len(model.sensors)] = False if table.directions is None else table.directions
             self.resolution[row, : len(model.sensors)] = table.resolution
         self._model_of_group = np.empty(0, np.int64)

@@ -9,13 +9,16 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from aiokafka import TopicPartition
+from numpy.typing import NDArray
 
 from glaim_stream.core.catalogue import read_catalogue
 from glaim_stream.core.contract import CONTRACT_FILE, read_contract
-from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.errors import ModelError, SettingsError
 from glaim_stream.core.settings import Settings
 from glaim_stream.core.times import text_of_ms
+from glaim_stream.form import artefact, decimals_in
 from glaim_stream.kafka import reader
 from glaim_stream.operate.audit.commits import GroupCommit
 from glaim_stream.operate.audit.judged_steps import JudgedSteps
@@ -255,7 +258,16 @@ def _model_columns(settings: Settings) -> ModelColumns:
             for name, directory in directories.items()
             if (directory / CONTRACT_FILE).exists()
         },
+        {model.name: _decimals(directories[model.name], len(model.sensors)) for model in catalogue.models},
     )
+
+
+def _decimals(directory: Path, sensors: int) -> NDArray[np.int8] | None:
+    """The decimals to which workers with the present closed form round; None without one that they can use."""
+    try:
+        return decimals_in(artefact.read(directory), sensors)
+    except ModelError:
+        return None
 
 
 def _unreadable(partition: int, count: int) -> Finding:

@@ -21,7 +21,7 @@ from glaim_stream.core.stray_times import stray_times
 from glaim_stream.core.vocabulary import Quality
 from glaim_stream.decode import Decoder, GroupIndex
 from glaim_stream.files import Grid, put
-from glaim_stream.form import FormSeries
+from glaim_stream.form import FormSeries, learned_decimals
 from glaim_stream.health import GridSeries, doubtful_cells
 
 # A series without stray times may still be long: gridding takes up to 100 bytes a reading, so 1 GB here.
@@ -47,6 +47,7 @@ class Collector:
         about the clocks of the sensors; those of messages do.
     groups: readings by group once `series` was called. They include readings that stand apart and those of stuck
         sensors: the detectors of sensor health see them too.
+    decimals: decimals of each sensor's readings once `series` was called, int8 [C], -1 where they are not known.
     """
 
     def __init__(self, catalogue: Catalogue, model: str, budget: Budget, *, most: int = MOST_READINGS) -> None:
@@ -70,6 +71,7 @@ class Collector:
         self.left_out: Counter[str] = Counter()
         self.readings = 0
         self.groups: list[GridSeries] = []
+        self.decimals = np.full(len(self._model.sensors), -1, np.int8)
 
     def add(self, records: Sequence[InputRecord], *, now_ms: int) -> None:
         """Decode records of the input topic, in the order of their arrival.
@@ -141,6 +143,7 @@ class Collector:
         self._count("older than the rows that fit the memory", (~recent).sum())
         self.readings = int(recent.sum())
         cell, group, time_ms, value = cell[recent], group[recent], time_ms[recent], value[recent]
+        self.decimals = learned_decimals(cell, value, sensors)
         grid = Grid.streamed(time_ms, step_ms)
         first, shape = grid.start_ms // step_ms, (len(groups), sensors, grid.steps)
         place = group * sensors + cell % sensors, grid.rows

@@ -12,10 +12,22 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from glaim_stream.core.catalogue import Model
 from glaim_stream.core.contract import FORM_FILE
 from glaim_stream.core.errors import ModelError
-from glaim_stream.form import INTERPOLATION, LAST_VALUE, ClosedForm, FormSeries, Report, fit, rows_needed
+from glaim_stream.form import (
+    INTERPOLATION,
+    LAST_VALUE,
+    ClosedForm,
+    FormSeries,
+    Report,
+    fit,
+    rows_needed,
+    with_decimals,
+)
 from glaim_stream.health import GridSeries, form_with_habits
 from glaim_stream.models import keep_form, open_store, place_form, require_folder_released
 from glaim_stream.operate.learn.silent import silent_sensors
@@ -53,6 +65,7 @@ def learn(
     folder: Path,
     *,
     groups: Sequence[GridSeries] = (),
+    decimals: NDArray[np.int8] | None = None,
     timezone: str = "UTC",
     force: bool = False,
     untried: bool = False,
@@ -68,6 +81,7 @@ def learn(
         model: the model's entry in the catalogue.
         folder: the model's folder in the repository; created if it is absent.
         groups: readings from which the habits of the sensors are learned; these are placed with the form.
+        decimals: decimals of the sensors' readings, int8 [C], which are placed with the form; None: not known.
         timezone: time zone of daily habits.
         force: place the form in any case, also without a trial.
         untried: place the first form without a trial while there are too few rows for one.
@@ -86,6 +100,8 @@ def learn(
         if done.chosen and not dry_run:
             assert done.form is not None
             content, no_habits = form_with_habits(done.form, groups)
+            if decimals is not None:
+                content = with_decimals(content, decimals)
             require_folder_released(folder)  # again: a rollback may have come meanwhile
             try:
                 keep_form(open_store(str(folder.absolute().parent)), folder.name)

@@ -174,3 +174,12 @@ def test_times_far_from_all_others_stretch_no_series() -> None:
     series, collector = collected([*wrong, *given])
     assert (series.start_ms, series.steps) == (START_MS, 80)
     assert (collector.readings, collector.left_out["with times far from all others"]) == (80, 3)
+
+
+@pytest.mark.parametrize("bucket", ["last", "mean"])
+def test_decimals_are_those_of_the_readings_and_not_of_their_means(bucket: str) -> None:
+    random = np.random.default_rng(2)
+    given = [reading(step, round(random.uniform(1, 99), 1), after_ms=ms) for step in range(40) for ms in (0, 7, 400)]
+    given += [reading(step, random.uniform(1, 99), sensor="b") for step in range(40)]
+    _, collector = collected(given, bucket=bucket)
+    assert collector.decimals.tolist() == [1, -1]

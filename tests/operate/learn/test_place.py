@@ -189,3 +189,17 @@ def test_what_the_catalogue_declares_a_direction_is_learned_as_one(tmp_path: Pat
     assert done.form is not None
     assert done.form.kinds[0] is Kind.ANGLE
     assert Kind.ANGLE not in done.form.kinds[1:]
+
+
+def test_decimals_are_placed_with_the_form_and_replaced_with_it(tmp_path: Path) -> None:
+    watched = WatchedForm(tmp_path, model(), Trust())
+    assert watched.decimals is None
+    for last, decimals in ((240, np.array([2, -1, 0], np.int8)), (360, None)):
+        done = learn(rows(0, last), model(), tmp_path, decimals=decimals, force=True)
+        watched.refresh()
+        assert watched.form is not None
+        assert done.form is not None
+        assert watched.form.digest == done.form.digest
+        assert (None if watched.decimals is None else watched.decimals.tolist()) == (
+            None if decimals is None else decimals.tolist()
+        )
