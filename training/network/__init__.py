@@ -6,7 +6,7 @@
 from training.network.build import build_network
 from training.network.cascade import REACHES, Cascade, reach_classes
 from training.network.model import GLAIM, StaGlo, count_parameters
-from training.network.own_form import OwnForm
+from training.network.own_form import LoadedForm, OwnForm
 from training.network.sizes import GLAIMConfig
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "REACHES",
     "Cascade",
     "GLAIMConfig",
+    "LoadedForm",
     "OwnForm",
     "StaGlo",
     "build_network",

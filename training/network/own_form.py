@@ -16,8 +16,8 @@ class OwnForm(nn.Module):
     the ones of training, as in `glaim_stream.form.levels`. Of P, the inverse of the covariance of all
     cells around their levels, the missing cells q and the observed ones o of a window: P[q, q] x[q] = -P[q, o] x[o].
     Where fewer cells are observed than missing, the covariance K is the shorter way: x[q] = K[q, o] inverse(K[o, o])
-    x[o]. It is made from P for each call whose windows save more than that costs, so that it takes no room in the
-    file: at the start of a stream, and when a whole group has been silent.
+    x[o], at the start of a stream, and when a whole group has been silent. K is made from P, here for each call whose
+    windows save more than that costs, and once by `LoadedForm`.
     """
 
     precision: Tensor
@@ -74,12 +74,16 @@ class OwnForm(nn.Module):
             solved = solved.index_copy(0, rows, self.solve(self.precision, missing.index_select(0, rows), right))
         if sparse > 0:
             rows = order[:sparse]
-            lower, _ = torch.linalg.cholesky_ex(self.precision)
-            covariance = torch.cholesky_inverse(lower)
+            covariance = self.covariance()
             weights = self.solve(covariance, seen_cells.index_select(0, rows), known.index_select(0, rows))
             solved = solved.index_copy(0, rows, torch.matmul(weights, covariance))
         filled = (solved.view(batch, sensors, steps) + level) * unit
         return torch.where(observed, values, filled.to(values.dtype))
+
+    def covariance(self) -> Tensor:
+        """Return K [D, D]."""
+        lower, _ = torch.linalg.cholesky_ex(self.precision)
+        return torch.cholesky_inverse(lower)
 
     def levels(self, level: Tensor, known: Tensor, moved: Tensor | None = None) -> Tensor:
         """Return levels [B, C], of silent sensors their expectation given those of the others.
@@ -149,3 +153,39 @@ class OwnForm(nn.Module):
         lower, _ = torch.linalg.cholesky_ex(system)
         found = torch.cholesky_solve(wanted.unsqueeze(2), lower).squeeze(2)
         return torch.zeros_like(right).scatter(1, cells, found)  # padding has a right-hand side of 0, so a result of 0
+
+
+class LoadedForm(OwnForm):
+    """The form of a served network, which makes K as its file is loaded: the file would be twice as large with it."""
+
+    def __init__(self, form: OwnForm) -> None:
+        super().__init__(form.unit.size(0), form.precision.size(0) // form.unit.size(0))
+        self.load_state_dict(form.state_dict())
+        self.cost = 0
+        self.kept = form.covariance()
+
+    def covariance(self) -> Tensor:
+        """Return K [D, D]."""
+        return self.kept
+
+    @torch.jit.export  # type: ignore[untyped-decorator]
+    def __getstate__(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, int, bool]:
+        """What the file holds."""
+        return (
+            self.precision, self.unit, self.level_covariance, self.level_zero, self.level_range, self.numbers,
+            self.training,
+        )  # fmt: skip
+
+    @torch.jit.export  # type: ignore[untyped-decorator]
+    def __setstate__(self, state: tuple[Tensor, Tensor, Tensor, Tensor, Tensor, int, bool]) -> None:
+        """Take it, and make K."""
+        self.precision = state[0]
+        self.unit = state[1]
+        self.level_covariance = state[2]
+        self.level_zero = state[3]
+        self.level_range = state[4]
+        self.numbers = state[5]
+        self.training = state[6]
+        self.cost = 0
+        lower, _ = torch.linalg.cholesky_ex(state[0])
+        self.kept = torch.cholesky_inverse(lower)

@@ -1,6 +1,7 @@
 """The module that Triton runs: a trained network with sensor units in and out, scripted."""
 
 # No postponed annotations: TorchScript reads them.
+import copy
 import warnings
 
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 
 from training.data import Scale
 from training.errors import ExportError
-from training.network import GLAIM, Cascade, OwnForm
+from training.network import GLAIM, Cascade, LoadedForm, OwnForm
 
 
 class ServedModel(nn.Module):
@@ -85,8 +86,10 @@ def served_model(model: GLAIM, scale: Scale, emitted_steps: int) -> ServedModel:
     """
     if not 1 <= emitted_steps <= model.window:
         raise ExportError(f"emitted_steps must lie in 1..{model.window}, found {emitted_steps}")
-    own_form = isinstance(model, Cascade) and isinstance(model.form, OwnForm)
-    kind = ServedCascade if own_form else ServedModel
+    kind = ServedModel
+    if isinstance(model, Cascade) and isinstance(model.form, OwnForm):
+        kind, model = ServedCascade, copy.deepcopy(model)
+        model.form = LoadedForm(model.form)
     served = kind(model, torch.from_numpy(scale.mean), torch.from_numpy(scale.std), emitted_steps)
     served.eval()
     return served

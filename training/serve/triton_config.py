@@ -151,9 +151,9 @@ def libtorch_cpu_config(name: str, sensors: int, window: int, export: ExportSpec
 """,
         backend=_LIBTORCH,
         instances="""\
-# One instance, one thread: raise the count where there are cores to spare. libtorch would take as many threads as the
-# machine has cores, whatever share of them a container may use, and be throttled for it.
-instance_group [ { kind: KIND_CPU count: 1 } ]
+# An instance has one thread: set the count to the number of cores. libtorch would take as many threads as the machine
+# has cores, whatever share of them a container may use, and be throttled for it.
+instance_group [ { kind: KIND_CPU count: 2 } ]
 parameters { key: "INTRA_OP_THREAD_COUNT" value { string_value: "1" } }
 parameters { key: "INTER_OP_THREAD_COUNT" value { string_value: "1" } }
 """,
@@ -174,8 +174,8 @@ def python_config(name: str, sensors: int, window: int, export: ExportSpec) -> s
 """,
         backend='backend: "python"\n',
         instances="""\
-# One instance, one thread: raise the count where there are cores to spare.
-instance_group [ { kind: KIND_CPU count: 1 } ]
+# An instance is a process with one thread: set the count to the number of cores.
+instance_group [ { kind: KIND_CPU count: 2 } ]
 """,
         execution="",
     )

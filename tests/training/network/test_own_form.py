@@ -1,6 +1,8 @@
 """The closed form within the network gives the closed form's answers, in any batch and scripted."""
 
 import dataclasses
+import io
+import zipfile
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from training import closed_form
 from training.data import GroupSeries, Scale, fit_scale
 from training.fit import fold_windows
 from training.network.build import build_network
-from training.network.own_form import OwnForm
+from training.network.own_form import LoadedForm, OwnForm
 from training.network.sizes import GLAIMConfig
 
 WINDOW, SENSORS, ROWS = 24, 3, 600
@@ -118,6 +120,26 @@ def test_the_covariance_is_not_made_for_few_sparse_windows(
     assert not made_covariances
     own(torch.from_numpy(values.repeat(2, 0)), torch.from_numpy(observed.repeat(2, 0)))
     assert made_covariances == [1]
+
+
+def test_a_loaded_form_has_the_covariance_that_its_file_lacks(
+    made: tuple[OwnForm, closed_form.TimedFill, Scale], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, _, scale = made
+    file = io.BytesIO()
+    torch.jit.save(torch.jit.script(LoadedForm(own)), file)
+    with zipfile.ZipFile(file) as archive:
+        sizes = [entry.file_size for entry in archive.infolist() if "/data/" in entry.filename]
+    assert own.precision.nbytes < sum(sizes) < 1.1 * own.precision.nbytes
+    file.seek(0)
+    loaded = torch.jit.load(file)
+    assert torch.equal(loaded.kept, own.covariance())
+    values, observed = windows(scale, 3)
+    observed[:, :, 2:] = False
+    given = torch.from_numpy(values), torch.from_numpy(observed)
+    monkeypatch.setattr(own, "cost", 0)
+    assert torch.equal(loaded(*given), own(*given))
+    assert "cholesky_inverse" not in str(loaded.inlined_graph)
 
 
 def test_the_untrained_network_is_the_closed_form_and_scripts(

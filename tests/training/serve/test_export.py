@@ -142,7 +142,7 @@ def test_every_configuration_has_the_required_settings(written: Path) -> None:
     assert gpu["platform"] == cpu["platform"] == "pytorch_libtorch"
     assert python["backend"] == "python"
     assert gpu["instance_group"] == [{"kind": "KIND_GPU", "count": 1}]
-    assert cpu["instance_group"] == python["instance_group"] == [{"kind": "KIND_CPU", "count": 1}]
+    assert cpu["instance_group"] == python["instance_group"] == [{"kind": "KIND_CPU", "count": 2}]
     assert cpu["parameters"]["INTRA_OP_THREAD_COUNT"] == {"string_value": "1"}  # libtorch's name of the setting
     for config in (gpu, cpu, python):
         assert [(each["name"], each["dims"]) for each in config["input"]] == [
