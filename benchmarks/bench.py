@@ -30,6 +30,7 @@ class BenchPlan:
     latency_s: float
     latency_rounds: int
     whole: bool
+    every_core: bool = False  # of the whole: Triton and a single worker have both cores, as two workers do
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,13 @@ class Bench:
     @contextmanager
     def on_engine_core(self) -> Iterator[None]:
         """Run the block on the engine's core, which is idle between runs."""
-        self._move(self.engine_core)
+        with self.on(self.engine_core):
+            yield
+
+    @contextmanager
+    def on(self, cores: set[int] | None) -> Iterator[None]:
+        """Run the block, and what it starts, on these cores."""
+        self._move(cores)
         try:
             yield
         finally:

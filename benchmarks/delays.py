@@ -54,9 +54,15 @@ def delays(bench: Bench, plan: BenchPlan, poll_records: int, per_s: float) -> Re
 
 
 def delay_of(
-    bench: Bench, plan: BenchPlan, engine: Engine, load: TopicLoad, per_s: float, name: str
-) -> latency.Latency:
-    """Measure the delay from the reading that closes a step to its rows, at a steady rate."""
-    load = replace(load, readings=int(per_s * (plan.latency_s + 3) + 3 * load.readings_per_step))
+    bench: Bench, plan: BenchPlan, engine: Engine, load: TopicLoad, per_s: float, name: str, *, from_step: int = 0,
+    cores: set[int] | None = None,
+) -> latency.Latency:  # fmt: skip
+    """Measure the delay from the reading that closes a step to its rows, at a steady rate.
+
+    The start, the first second and the steps before `from_step`, is measured apart.
+    """
+    warm_up_s = max(1.0, from_step * load.readings_per_step / per_s)
+    load = replace(load, readings=int(per_s * (plan.latency_s + warm_up_s + 2) + 3 * load.readings_per_step))
     job = bench.job(load, None, f"{bench.name}-{name}", f"{name}-out")
-    return latency.run(engine, job, per_s=per_s, seconds=plan.latency_s, warm_up_s=1, cores=bench.engine_core)
+    cores = cores or bench.engine_core
+    return latency.run(engine, job, per_s=per_s, seconds=plan.latency_s, warm_up_s=warm_up_s, cores=cores)

@@ -35,6 +35,8 @@ class Latency:
     p99_ms: float
     samples: int
     per_s: float  # readings per second actually sent
+    start_p50_ms: float | None  # of the steps that ended within the warm-up, if any did
+    start_p99_ms: float | None
 
 
 @dataclass(frozen=True)
@@ -100,11 +102,12 @@ def run(engine: Engine, job: Job, *, per_s: float, seconds: float, warm_up_s: fl
     make_topic(job.servers, job.output_topic, job.load.partitions)
     with started(engine, job, cores), _Reader(job) as reader:
         begun_ms, sent_per_s = asyncio.run(_send(job, reader, per_s, seconds + warm_up_s))
-    latencies = _latencies(reader.arrivals, begun_ms, warm_up_s, job.load.step_ms)
+    start, latencies = _latencies(reader.arrivals, begun_ms, warm_up_s, job.load.step_ms)
     if not len(latencies):
         raise EngineFailed(f"{engine.name}: no output within the measured time")
     p50, p99 = np.percentile(latencies, [50, 99])
-    return Latency(float(p50), float(p99), len(latencies), sent_per_s)
+    start_p50, start_p99 = map(float, np.percentile(start, [50, 99])) if start else (None, None)
+    return Latency(float(p50), float(p99), len(latencies), sent_per_s, start_p50, start_p99)
 
 
 class _Acknowledgement(Protocol):
@@ -170,9 +173,10 @@ async def _first_output(reader: _Reader) -> None:
 
 def _latencies(
     arrivals: Sequence[_Arrival], begun_ms: dict[tuple[int, int], int], warm_up_s: float, step_ms: int
-) -> list[float]:
-    """Delays of all steps that ended after the warm-up; a step ends when the next one of its partition begins."""
+) -> tuple[list[float], list[float]]:
+    """Delays of the steps that ended within the warm-up, and after it; the next step of its partition ends one."""
     from_ms = min(begun_ms.values(), default=0) + warm_up_s * 1000
+    start: list[float] = []
     latencies: list[float] = []
     for arrival in arrivals:
         rows = read_rows(arrival.value)
@@ -180,6 +184,6 @@ def _latencies(
         for time_ms in first:
             step = (time_ms - FIRST_STEP_MS) // step_ms
             ended_ms = begun_ms.get((arrival.partition, step + 1))
-            if ended_ms is not None and ended_ms >= from_ms:
-                latencies.append(arrival.time_ms - ended_ms)
-    return latencies
+            if ended_ms is not None:
+                (latencies if ended_ms >= from_ms else start).append(arrival.time_ms - ended_ms)
+    return start, latencies

@@ -67,8 +67,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parts = parser.add_mutually_exclusive_group()
     parts.add_argument("--without-model", action="store_true", help="skip the runs with a model")
     parts.add_argument("--model-only", action="store_true", help="only the runs with a model")
+    parser.add_argument(
+        "--every-core", action="store_true", help="with the model: Triton and a single worker share both cores"
+    )
     options = parser.parse_args(arguments)
-    plan = BenchPlan(options.seconds, 2, options.rounds, 10, options.latency_rounds, not options.without_model)
+    plan = BenchPlan(
+        options.seconds, 2, options.rounds, 10, options.latency_rounds, not options.without_model, options.every_core
+    )
     if options.quick:
         plan = BenchPlan(1, 0.2, 1, 2, 2, whole=False)
     console = Console()

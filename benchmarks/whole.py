@@ -27,6 +27,7 @@ from glaim_stream.feed.plant import SENSORS, STEP_MS, STEPS_PER_DAY, simulate
 MODEL = "plant-pump"
 PLANTS = 40
 WINDOW = 96  # steps; estimates count from the first whole window on
+STEADY = 200  # steps; delays before are those of the start, whose windows are half empty
 REPOSITORY = Path(__file__).parent.parent / "model_repo"
 _JOINING_S = 8.0  # two workers have shared the partitions and made their windows by then
 _QUIET_S = 30.0  # the network may take seconds for the windows of a poll
@@ -87,11 +88,15 @@ class PlantLoad(TopicLoad):
 def whole(bench: Bench, plan: BenchPlan, poll_records: int) -> Result:
     """Measure the rate that each way sustains, the errors of its rows, and a single worker's delay at half of the rate.
 
-    Triton shares the broker's core.
+    Triton shares the broker's core, or both with the worker.
     """
-    result: Result = {"whole_model": MODEL}
+    result: Result = {"whole_model": MODEL, "whole_every_core": plan.every_core}
     found: dict[str, Estimates] = {}
-    with triton_from_environment(REPOSITORY, models=[MODEL], environment={"OMP_NUM_THREADS": "1"}) as triton:
+    cores = bench.every_core if plan.every_core else bench.broker_core
+    with (
+        bench.on(cores),
+        triton_from_environment(REPOSITORY, models=[MODEL], environment={"OMP_NUM_THREADS": "1"}) as triton,
+    ):
         for name, way in WAYS.items():
             measured, found[name] = _measured(bench, plan, name, way, triton.grpc_url, poll_records)
             result |= measured
@@ -102,6 +107,7 @@ def _measured(
     bench: Bench, plan: BenchPlan, name: str, way: Way, triton: str, poll_records: int
 ) -> tuple[Result, Estimates]:
     alone = way.workers == 1
+    cores = bench.engine_core if alone and not plan.every_core else bench.every_core
     settings = {
         "GLAIM_TRITON": triton,
         "GLAIM_MODEL_REPOSITORY": str(REPOSITORY),
@@ -115,7 +121,7 @@ def _measured(
     rate = run(
         engine,
         job,
-        cores=bench.engine_core if alone else bench.every_core,
+        cores=cores,
         warm_up_s=warm_up_s,
         seconds=plan.seconds,
         processes=way.workers,
@@ -126,8 +132,12 @@ def _measured(
     output = (each.value for each in read_topic(job.servers, job.output_topic, load.partitions))
     found = estimates(output, step_ms=load.step_ms, from_step=WINDOW)
     if alone:
-        delay = delay_of(bench, plan, engine, load, rate.per_s / 2, f"{name}-latency")
+        delay = delay_of(
+            bench, plan, engine, load, rate.per_s / 2, f"{name}-latency", from_step=STEADY, cores=cores
+        )  # fmt: skip
         result |= {
+            f"{name}_start_ms_p50": delay.start_p50_ms,
+            f"{name}_start_ms_p99": delay.start_p99_ms,
             f"{name}_latency_ms_p50": delay.p50_ms,
             f"{name}_latency_ms_p99": delay.p99_ms,
             f"{name}_latency_at_per_s": round(delay.per_s),
