@@ -3,8 +3,11 @@
 from glaim_stream.files.content import plain
 from glaim_stream.files.form import FileForm, NumberForm, Reading, duration
 from glaim_stream.files.grid import Grid, put, step_of
+from glaim_stream.files.judged import JudgedReadings, Told
 from glaim_stream.files.kinds import is_number, is_text
 from glaim_stream.files.layout import found_times, layout_of
+from glaim_stream.files.order import order_of
+from glaim_stream.files.quality import names_quality, qualities
 from glaim_stream.files.read import read
 from glaim_stream.files.sentinels import note
 from glaim_stream.files.series import (
@@ -15,6 +18,7 @@ from glaim_stream.files.series import (
     Series,
     StrayRows,
     Uneven,
+    as_logged,
     by_code,
     cells_of,
     name_of_file,
@@ -32,12 +36,15 @@ __all__ = [
     "FileForm",
     "Grid",
     "Ints",
+    "JudgedReadings",
     "NumberForm",
     "Reading",
     "ReadingColumn",
     "Series",
     "StrayRows",
+    "Told",
     "Uneven",
+    "as_logged",
     "by_code",
     "cells_of",
     "duration",
@@ -46,9 +53,12 @@ __all__ = [
     "is_text",
     "layout_of",
     "name_of_file",
+    "names_quality",
     "note",
+    "order_of",
     "plain",
     "put",
+    "qualities",
     "read",
     "read_table",
     "refusal",

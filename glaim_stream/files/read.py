@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from glaim_stream.core.errors import SettingsError, listed, unknown_name
+from glaim_stream.core.errors import SettingsError, listed
 from glaim_stream.core.times import NO_TIME, text_of_ms, zone_of
 from glaim_stream.files import roles
-from glaim_stream.files.form import FileForm, Reading, Sentinel
+from glaim_stream.files.form import FileForm, Reading
+from glaim_stream.files.judged import JudgedReadings, Told
 from glaim_stream.files.layout import Layout, layout_of, names_in
 from glaim_stream.files.numbers import floats_of
 from glaim_stream.files.order import Order, order_of
-from glaim_stream.files.quality import note as quality_note
 from glaim_stream.files.quality import qualities
 from glaim_stream.files.sentinels import note as sentinel_note
-from glaim_stream.files.sentinels import sentinels
 from glaim_stream.files.stamps import Stamps, finer
 from glaim_stream.files.table import Table, read_table
 from glaim_stream.files.times import Times, candidates, said, times_of
@@ -88,12 +87,16 @@ def read(
         sensors = sensors or (form.sensors if form.layout == "wide" else ())
     zone_of(timezone or "UTC")
     told = Told.of(missing)
-    numbers_missing, words_missing = told.numbers.get("", []), told.words.get("", [])
     table = read_table(
-        source, missing=words_missing, missing_of=told.words, decimal=decimal, only_readings=only_readings, name=name
+        source,
+        missing=told.words.get("", ()),
+        missing_of=told.words,
+        decimal=decimal,
+        only_readings=only_readings,
+        name=name,
     )
     if table.log is not None and table.log.missing is not None:
-        numbers_missing.append(table.log.missing)
+        told.numbers.setdefault("", []).append(table.log.missing)
     axis = _axis(table, time, date_order, name)
     timezone, name_notes = _zone(axis, timezone)
     rest = [column for column in table.columns if column not in (*axis.times.columns, axis.zone)]
@@ -124,21 +127,11 @@ def read(
             sensor_names, sensor_of_row, columns[layout.value], kept[layout.value], axis.stamps.ms
         )
         unused |= silent
-    series = _Series(columns, sensor_names, sensor_of_row, layout.value)
-    told_of = dict(told.numbers) if form is None else {**form.taken, **told.numbers}
-    parts = series.parts()
-    only_told = parts if only_missing else {column for column, texts in told.texts.items() if "" in texts}
-    found = sentinels(parts, numbers_missing, told_of, only_told=only_told)
-    series.take_out(found)
-    text_notes, quality_notes = kept_notes(table, kept, sensor_names, sensor_of_row), []
-    for mark in marks:
-        bad = {each: mark.bad & np.isfinite(columns[each]) for each in mark.judges if each in columns}
-        for each, cells in bad.items():
-            kept[each] |= cells
-            columns[each][cells] = np.nan
-        if (count := sum(int(cells.sum()) for cells in bad.values())) > 0:
-            quality_notes.append(quality_note(mark, count))
-    found = tuple(each for each in found if each.taken or each.amid or series.holds(each))
+    text_notes = kept_notes(table, kept, sensor_names, sensor_of_row)
+    readings = JudgedReadings(columns, sensor_names, sensor_of_row, layout.value)
+    found, quality_notes = readings.judge(
+        kept, marks, told, taken={} if form is None else form.taken, only_missing=only_missing
+    )
     order = order_of(times_ms, layout.group_of_row, sensor_of_row)
     _require_one_table(table.heads, times_ms, layout.group_of_row, table.line_of_row, name)
     if order.duplicates > _FINE * len(times_ms) and len(axis.times.columns) == 1 and not axis.along:
@@ -171,7 +164,7 @@ def read(
         group_of_row=layout.group_of_row,
         values=np.stack([columns[each] for each in measured]),
         kept=np.stack([kept[each] for each in measured]),
-        doubted=np.stack([series.doubted(each, found) for each in measured]),
+        doubted=np.stack([readings.doubted(each, found) for each in measured]),
         sensor_of_row=sensor_of_row,
         places=tuple(table.names.index(each) for each in measured),
         line_of_row=table.line_of_row,
@@ -197,48 +190,6 @@ def _require_one_table(
                 f"{name}: the names of the columns are repeated above line {int(line_of_row[head]) + 1}, and the times "
                 "below are those above: put each table into a file of its own"
             )
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """Stated missing values, by column or sensor; "" for all."""
-
-    numbers: dict[str, list[float]]
-    words: dict[str, list[str]]
-    texts: dict[str, list[str]]  # all values of columns, as text
-
-    @classmethod
-    def of(cls, missing: Sequence[str]) -> Told:
-        """Divide the statements, each a value or `COLUMN=VALUE`."""
-        told = cls({}, {}, {})
-        for text in missing:
-            column, _, value = text.rpartition("=")
-            if column:
-                told.texts.setdefault(column, []).append(value)
-            try:
-                told.numbers.setdefault(column, []).append(float(value))
-            except ValueError:
-                told.words.setdefault(column, []).append(value)
-        return told
-
-    def require(self, name: str, columns: Collection[str]) -> None:
-        """Require that the stated columns and sensors exist.
-
-        Raises:
-            SettingsError: one does not.
-        """
-        for column in (*self.numbers, *self.words):
-            if column and column not in columns:
-                raise SettingsError(
-                    f"{name}: {unknown_name('a column or sensor, as in COLUMN=VALUE', column, columns)}"
-                )
-
-    def take_out(self, kept: NDArray[np.bool_], cells: Any, sensors: Sequence[str], rows: NDArray[np.int64]) -> None:
-        """Make holes of the cells of a long file that hold a word stated for their sensor."""
-        for sensor, words in self.words.items():
-            if sensor in sensors:
-                said = pc.is_in(cells, pa.array(words, cells.type)).to_numpy(zero_copy_only=False)
-                kept[(rows == list(sensors).index(sensor)) & said] = False
 
 
 def _kept(table: Table, column: str) -> NDArray[np.bool_]:
@@ -345,45 +296,6 @@ def _measured(
             + "; ".join(unused_notes(unused))
         )
     return measured, unused
-
-
-@dataclass(frozen=True, slots=True)
-class _Series:
-    """The readings by sensor; in a long file these are parts of the column `value`."""
-
-    columns: dict[str, NDArray[np.float64]]
-    sensors: tuple[str, ...]
-    sensor_of_row: NDArray[np.int64] | None
-    value: str
-
-    def parts(self) -> dict[str, NDArray[np.float64]]:
-        """The readings of each sensor."""
-        if self.sensor_of_row is None:
-            return self.columns
-        column = self.columns[self.value]
-        return {each: column[self.sensor_of_row == place] for place, each in enumerate(self.sensors)}
-
-    def take_out(self, found: Sequence[Sentinel]) -> None:
-        """Replace numbers that mean a missing value by holes."""
-        for each in found:
-            if each.taken:
-                column = self.columns[self.value or each.column]
-                rows = self.sensor_of_row
-                mine = slice(None) if rows is None else rows == self.sensors.index(each.column)
-                column[mine] = np.where(column[mine] == each.value, np.nan, column[mine])
-
-    def holds(self, sentinel: Sentinel) -> bool:
-        """Whether a number is still among the readings."""
-        return bool((self.parts()[sentinel.column] == sentinel.value).any())
-
-    def doubted(self, column: str, found: Sequence[Sentinel]) -> NDArray[np.bool_]:
-        """Readings of a column that may mean a missing value, bool [R]."""
-        values, out = self.columns[column], np.zeros(len(self.columns[column]), np.bool_)
-        for each in found:
-            if not each.taken and not each.amid and each.column in (column, *(self.sensors if self.value else ())):
-                rows = self.sensor_of_row
-                out |= (values == each.value) & (True if rows is None else rows == self.sensors.index(each.column))
-        return out
 
 
 def _form(table: Table, axis: _Axis, layout: Layout, order: Order, measured: Sequence[str], timezone: str) -> FileForm:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -188,7 +189,7 @@ def cells_of(reading: Reading, group: str) -> Cells:
         place = reading.places[0]
         readings = reading.values[0], reading.kept[0], reading.doubted[0]
         column = _column(place, form.value, group_of_row, np.maximum(sensor, 0), readings, times)
-        return _with_repeats(Cells(times, groups, tuple(form.sensors), (column,), long=True))
+        return as_logged(Cells(times, groups, tuple(form.sensors), (column,), long=True))
     names = list(form.sensors)
     if form.name_separator:
         pairs = [tuple(name.split(form.name_separator, 1)) for name in names]
@@ -202,25 +203,36 @@ def cells_of(reading: Reading, group: str) -> Cells:
         of_row = group_of_row if group_code < 0 else np.broadcast_to(np.int64(group_code), rows)
         sensor = np.broadcast_to(np.int64(sensor_code), rows)  # one number, whatever the rows
         columns.append(_column(place, name, of_row, sensor, mine, times))
-    return _with_repeats(_without_events(Cells(times, groups, sensors, tuple(columns)), reading))
+    texts = [reading.table.column(each) for each in form.unused if each in reading.table.column_names]
+    return as_logged(Cells(times, groups, sensors, tuple(columns)), texts, form.step_ms)
 
 
-def _without_events(cells: Cells, reading: Reading) -> Cells:
-    """The cells without holes in rows that log an event, as of a logger that was read out."""
-    texts = [reading.table.column(each) for each in reading.form.unused if each in reading.table.column_names]
+def as_logged(cells: Cells, texts: Sequence[Any] = (), step_ms: int = 0) -> Cells:
+    """The cells without holes in rows of events, such as a logger's that was read out, and with a clock's repeats.
+
+    Args:
+        cells: cells of a table.
+        texts: Arrow columns that are neither readings nor tell times, groups or sensors.
+        step_ms: usual time between two rows of a group; 0: events are not looked for.
+    """
+    return _with_repeats(_without_events(cells, texts, step_ms) if step_ms and texts else cells)
+
+
+def _without_events(cells: Cells, texts: Sequence[Any], step_ms: int) -> Cells:
     filled = [
         np.asarray(pc.fill_null(pc.not_equal(pc.utf8_trim_whitespace(pc.cast(each, pa.string())), ""), False), np.bool_)
         for each in texts if is_text(each.type)
     ]  # fmt: skip
-    marked = marks_of_events(filled, reading.rows)
-    if not marked.any() or not reading.form.step_ms:
+    rows_of_table = len(cells.times_ms)
+    marked = marks_of_events(filled, rows_of_table)
+    if not marked.any():
         return cells
-    read = np.zeros(reading.rows, np.bool_)
+    read = np.zeros(rows_of_table, np.bool_)
     for column in cells.columns:
         read |= np.isfinite(column.value) | column.kept
-    events = np.zeros(reading.rows, np.bool_)
+    events = np.zeros(rows_of_table, np.bool_)
     for rows in _members(cells):
-        events[rows] = event_rows(cells.times_ms[rows], read[rows], marked[rows], reading.form.step_ms)
+        events[rows] = event_rows(cells.times_ms[rows], read[rows], marked[rows], step_ms)
     if not events.any():
         return cells
     note = f"rows of events without a reading: {int(events.sum()):,}: their cells are no holes and stay empty"
@@ -314,8 +326,8 @@ def series_of(
             mine = (values[code][place] == column.value[rows]) | (bucket == "mean")
             doubted[code][place[0][mine], place[1][mine]] = True
     irregular = uneven(grids, [cells.times_ms[rows] for rows in members])
-    read = [] if cells.long else [[np.flatnonzero(row) for row in np.isfinite(each)] for each in values]
-    slow = tuple(cadences(dict(enumerate(each))) for each in read) or tuple({} for _ in values)
+    read = [[np.flatnonzero(row) for row in np.isfinite(each)] for each in values]
+    slow = tuple(cadences(dict(enumerate(each))) for each in read)
     return Series(step_ms, members, grids, step, values, irregular, doubted, slow)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from glaim_stream.core.times import text_of_ms, zone_of
 from glaim_stream.files import StrayRows
 from glaim_stream.tables.cells import fill_cells
 from glaim_stream.tables.columns import FilledColumn
-from glaim_stream.tables.frame import Fill, Frame, frame_of
+from glaim_stream.tables.frame import Fill, frame_of
 from glaim_stream.tables.layout import Flags, Placed, placed
 
 
@@ -27,7 +27,7 @@ class HolesLeft(UserWarning):
 
 
 class UnusedCells(UserWarning):
-    """Cells are neither filled nor used, as infinite ones or numbers written as text; the message names the columns."""
+    """Cells are neither filled nor used, or numbers are taken for no value; the message names columns and counts."""
 
 
 class StrayTimes(UserWarning):
@@ -44,8 +44,14 @@ def impute(
     step_ms: int | None = None,
     timezone: str | None = None,
     plausibility: bool = True,
+    missing: Sequence[str] | None = None,
 ) -> Any:
     """Return a table of the same kind with its holes filled; the table itself is unchanged.
+
+    The cells are judged as those of a file. A number far outside its column that is shaped like one for a missing value
+    (-999) is a hole. Readings that a column of quality marks as bad, and numbers that may be error codes, stay and fill
+    no other cell. In rows with times, no cell is a hole between the readings of a sensor that is read less often than
+    the table has rows, or in a row of an event; holes of rows whose times a clock repeats are left.
 
     Args:
         table: data frame or series of pandas or polars (lazy ones too), table or record batch of pyarrow, or array of
@@ -60,10 +66,13 @@ def impute(
         timezone: time zone of daily habits. The default is the zone of the times.
         plausibility: keep readings far from their neighbours out of the fill of others. They are returned unchanged in
             any case.
+        missing: numbers that mean a missing value, as text: `"-1"` in all columns, `"flow=-1"` in one column or sensor.
+            `"flow="`: no other number does in that column. `"quality=4"`: a mark of bad readings.
 
     Warns:
         HolesLeft: some holes were left null.
-        UnusedCells: columns hold infinite cells, or numbers as text.
+        UnusedCells: columns hold infinite cells, numbers as text, numbers that mean a missing value or may, readings
+            that are marked as bad, or empty cells where no reading is expected.
         StrayTimes: rows are left unchanged because their times are far from all others.
 
     Raises:
@@ -72,23 +81,23 @@ def impute(
     frame = frame_of(table)
     if not frame.rows:
         return frame.filled({})
-    found = placed(frame, Flags(time, group, columns), step_ms)
+    found = placed(frame, Flags(time, group, columns, missing or ()), step_ms)
     outcome = fill_cells(
         found.cells, found.series, max_gap=max_gap, timezone=zone_for(timezone, found), plausibility=plausibility,
         beside=True,
     )  # fmt: skip
-    out = frame.filled(fills_of(frame, found, outcome.columns))
+    out = frame.filled(fills_of(found, outcome.columns))
     warn_of_stray_rows(found.stray)
-    warn_of_unused(found.unused)
+    warn_of_unused(found)
     warn_of_holes(found.left + Counter(outcome.left))
     return out
 
 
-def fills_of(frame: Frame, found: Placed, columns: Sequence[FilledColumn]) -> dict[Any, Fill]:
+def fills_of(found: Placed, columns: Sequence[FilledColumn]) -> dict[Any, Fill]:
     """Return the fills of a table's holes by column."""
     fills = {}
-    for name, column in zip(found.names, columns, strict=True):
-        made = np.isnan(frame.numbers[name].values) & np.isfinite(column.value)
+    for name, cells, column in zip(found.names, found.cells.columns, columns, strict=True):
+        made = cells.hole & np.isfinite(column.value)
         if made.any():
             fills[name] = Fill(made, column.value)
     return fills
@@ -101,11 +110,13 @@ def warn_of_holes(left: Counter[str]) -> None:
         warnings.warn(f"{left.total():,} holes were left null: {reasons}", HolesLeft, stacklevel=3)
 
 
-def warn_of_unused(unused: Mapping[Any, str]) -> None:
-    """Warn of cells that are neither filled nor used, by column, if there are any."""
-    if unused:
-        each = "; ".join(f"{str(name)!r}: {what}" for name, what in unused.items())
+def warn_of_unused(found: Placed) -> None:
+    """Warn of cells that are neither filled nor used, by column, and of what was taken for which, if there are any."""
+    if found.unused:
+        each = "; ".join(f"{str(name)!r}: {what}" for name, what in found.unused.items())
         warnings.warn(f"cells stay as they are, neither filled nor used: {each}", UnusedCells, stacklevel=3)
+    if found.notes:
+        warnings.warn("; ".join(found.notes), UnusedCells, stacklevel=3)
 
 
 def warn_of_stray_rows(found: StrayRows | None) -> None:

@@ -113,6 +113,7 @@ class Imputer(Estimator):
         step_ms: int | None = None,
         timezone: str | None = None,
         plausibility: bool = True,
+        missing: Sequence[str] | None = None,
     ) -> None:
         """Store the parameters; see `impute`."""
         self.time = time
@@ -122,6 +123,7 @@ class Imputer(Estimator):
         self.step_ms = step_ms
         self.timezone = timezone
         self.plausibility = plausibility
+        self.missing = missing
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  scikit-learn's name
         """Fit to a table.
@@ -138,13 +140,13 @@ class Imputer(Estimator):
             TableError, TableTypeError: the table cannot be used as stated.
         """
         frame = _matrix(X)
-        found = placed(frame, Flags(self.time, self.group, self.columns), self.step_ms)
+        found = placed(frame, Flags(self.time, self.group, self.columns, self.missing or ()), self.step_ms)
         groups = self._groups(found)
         fitted = fit(groups, sensors=found.cells.sensors, timezone=zone_for(self.timezone, found))
         array = isinstance(frame, ArrayFrame)
         self._keep(fitted, frame.names, found.names, timed=found.timed, array=array, zoned=found.zoned)
         warn_of_stray_rows(found.stray)
-        warn_of_unused(found.unused)
+        warn_of_unused(found)
         return self
 
     def transform(self, X: Any) -> Any:  # noqa: N803
@@ -164,9 +166,9 @@ class Imputer(Estimator):
         frame = self._fitting(X)
         found = self._placed(frame)
         columns, left = self._answers(found)
-        out = frame.filled(fills_of(frame, found, columns))
+        out = frame.filled(fills_of(found, columns))
         warn_of_stray_rows(found.stray)
-        warn_of_unused(found.unused)
+        warn_of_unused(found)
         warn_of_holes(found.left + left)
         return out
 
@@ -271,7 +273,7 @@ class Imputer(Estimator):
         return frame
 
     def _placed(self, frame: Frame) -> Placed:
-        flags = Flags(self.time, self.group)
+        flags = Flags(self.time, self.group, missing=self.missing or ())
         others = [name for name in readings_in(frame, flags) if name not in self._sensors]
         unknown = [name for name in others if self.columns is None and np.isnan(frame.numbers[name].values).any()]
         if unknown:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +17,19 @@ from glaim_stream.core.errors import SettingsError, listed
 from glaim_stream.core.times import NO_TIME
 from glaim_stream.files import (
     Cells,
+    JudgedReadings,
     ReadingColumn,
     Series,
     StrayRows,
+    Told,
+    as_logged,
     found_times,
     is_text,
     layout_of,
+    names_quality,
+    note,
+    order_of,
+    qualities,
     series_of,
     without_stray_rows,
 )
@@ -40,6 +47,7 @@ _FLAGS = (  # parts of the messages for commands, and what they are for argument
     (r"--sensor COLUMN --value \S+ and perhaps --group COLUMN", "group=COLUMN"),
     (r"with --date-order dmy or mdy", "by a column of times in place of text"),
     (r"--(time|group) ('[^']*'|COLUMN)", r"\1=\2"),
+    (r"--missing ('[^']*')", r"missing=[\1]"),
 )
 
 
@@ -50,11 +58,13 @@ class Flags:
     time: name of the column of times; False takes the rows as even steps.
     group: name of one or many columns, or levels of the index, that distinguish the series of a long table.
     columns: names of the columns to fill.
+    missing: numbers that mean a missing value, and marks of bad quality, as text: see `glaim_stream.files.read`.
     """
 
     time: Any = None
     group: Any = None
     columns: Sequence[Any] | None = None
+    missing: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -67,6 +77,8 @@ class Placed:
     left: number of holes in rows off the grids, by reason.
     unused: what the cells are that are neither filled nor used, with their number, by column.
     zoned: True if the times have a zone or an offset.
+    notes: sentences on numbers that mean a missing value or may, readings marked as bad, and empty cells that are no
+        holes.
     """
 
     names: tuple[Any, ...]
@@ -78,6 +90,7 @@ class Placed:
     left: Counter[str]
     unused: dict[Any, str]
     zoned: bool
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -114,32 +127,97 @@ def placed(frame: Frame, flags: Flags, step_ms: int | None = None, sensors: Sequ
     sensor_of_row = None
     if found.sensor is not None:
         known, sensor_of_row = _sensor_of_row(frame.labels(found.sensor), sensors)
-    values = [frame.numbers[name].values for name in names]
     timed = found.times_ms is not None
     times_ms = _places_in(found.group_of_row) * ROW_MS if found.times_ms is None else found.times_ms
     if frame.rows and (times_ms == NO_TIME).all():
         raise TableError(f"expected rows with a time, found none in {frame.rows:,} rows")
-    columns = []
-    for place, (name, value) in enumerate(zip(names, values, strict=True)):
+    judged = _judged(frame, found, names, known, sensor_of_row, flags)
+    names = tuple(name for name in names if str(name) not in judged.marks)
+    known = known if sensor_of_row is not None else tuple(map(str, names))
+    columns, undated = [], 0
+    for place, name in enumerate(map(str, names)):
         sensor = np.full(frame.rows, place) if sensor_of_row is None else sensor_of_row
-        hole = np.isnan(value) & (times_ms != NO_TIME)
-        readings = np.where(np.isfinite(value), value, np.nan)
+        value, unused = judged.values[name], judged.kept[name]
+        hole = np.isnan(value) & ~unused
+        undated += int((hole & (times_ms == NO_TIME)).sum())
+        hole &= times_ms != NO_TIME
         columns.append(
-            ReadingColumn(
-                place, str(name), found.group_of_row, sensor, readings, hole, np.isinf(value), np.zeros_like(hole)
-            )
+            ReadingColumn(place, name, found.group_of_row, sensor, value, hole, unused, judged.doubted[name])
         )
     cells = Cells(times_ms, found.groups, known, tuple(columns), long=sensor_of_row is not None)
-    undated = int(sum(np.isnan(value).sum() for value in values)) - cells.holes
+    if timed:
+        step = order_of(times_ms, found.group_of_row, sensor_of_row).step_ms
+        cells = as_logged(cells, () if cells.long else _texts(frame, {*found.taken, *names}), step)
     kept, stray = without_stray_rows(cells) if timed else (cells, None)
     series = series_of(kept, step_ms=step_ms if timed else ROW_MS, may_be_empty=True)
     left = Counter({UNDATED: undated, STRAY: cells.holes - kept.holes})
-    unused = {
-        each.name: f"{count:,} infinite cells" for each in columns if (count := int((each.kept & ~each.hole).sum()))
-    }
+    kept = series.expected(kept) if timed else kept
+    unused_cells = dict(judged.infinite)
     if flags.columns is None and found.value is None:
-        unused |= texts_of_numbers(frame, flags)
-    return Placed(names, kept, series, timed, found.zone, stray, +left, unused, found.zoned)
+        unused_cells |= texts_of_numbers(frame, flags)
+    notes = (*judged.notes, *map(_said, kept.notes))
+    return Placed(names, kept, series, timed, found.zone, stray, +left, unused_cells, found.zoned, notes)
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Readings [rows] by column, NaN where missing or not used; cells that are not used, or doubted; and what was said.
+
+    marks: columns of quality among those of numbers.
+    infinite: what the infinite cells are, by column.
+    """
+
+    values: dict[str, NDArray[np.float64]]
+    kept: dict[str, NDArray[np.bool_]]
+    doubted: dict[str, NDArray[np.bool_]]
+    marks: set[str]
+    infinite: dict[Any, str]
+    notes: tuple[str, ...]
+
+
+def _judged(
+    frame: Frame, rows: _Rows, names: Sequence[Any], sensors: Sequence[str], sensor_of_row: Ints | None, flags: Flags
+) -> _Judged:
+    """Judge the cells of columns of numbers by the rules for files.
+
+    Raises:
+        TableError: it is unclear which marks of a column of quality are bad, or a stated column is absent.
+    """
+    values = {str(name): np.where(np.isinf(each := frame.numbers[name].values), np.nan, each) for name in names}
+    kept = {str(name): np.isinf(frame.numbers[name].values) for name in names}
+    infinite = {name: f"{int(cells.sum()):,} infinite cells" for name, cells in kept.items() if cells.any()}
+    told = Told.of(flags.missing)
+    stated = set() if flags.columns is None else set(map(str, flags.columns))
+    others = {
+        str(name): frame.arrow(name) if names_quality(str(name)) or str(name) in told.texts else None
+        for name in frame.names if name not in rows.taken
+    }  # fmt: skip
+    try:
+        told.require(_NAME, {*others, *sensors})
+        marks = qualities(
+            {name: cells for name, cells in others.items() if name in values or name not in stated}, values,
+            {name: texts for name, texts in told.texts.items() if name not in values or texts == [""]},
+            sensor_of_row=sensor_of_row, group_of_row=rows.group_of_row, name=_NAME,
+        )  # fmt: skip
+    except SettingsError as error:
+        raise TableError(_said(error)) from error
+    marks = [each for each in marks if each.column not in stated]
+    for mark in marks:
+        values.pop(mark.column, None)
+    long = sensor_of_row is not None
+    readings = JudgedReadings(
+        values, tuple(sensors if long else values), sensor_of_row, next(iter(values), "") if long else ""
+    )
+    found, said = readings.judge(kept, marks, told)
+    doubted = {name: readings.doubted(name, found) for name in values}
+    notes = tuple(map(_said, (*said, *map(note, found))))
+    return _Judged(values, kept, doubted, {each.column for each in marks}, infinite, notes)
+
+
+def _texts(frame: Frame, but: Collection[Any]) -> list[Any]:
+    """The columns of text, without some."""
+    cells = [frame.arrow(name) for name in frame.names if name not in but and name not in frame.numbers]
+    return [each for each in cells if is_text(each.type)]
 
 
 def texts_of_numbers(frame: Frame, flags: Flags) -> dict[Any, str]:
@@ -292,9 +370,9 @@ def _places_in(codes: Ints) -> Ints:
     return out
 
 
-def _said(error: SettingsError) -> str:
-    """The message of an error of `files`, in the words of arguments."""
-    text = str(error)
+def _said(message: SettingsError | str) -> str:
+    """A message of `files`, in the words of arguments."""
+    text = str(message)
     for flag, argument in _FLAGS:
         text = re.sub(flag, argument, text)
     return text
