@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from glaim_stream.core.metrics import input_partitions
 from glaim_stream.page.sources import UNKNOWN_S, GroupStates, LoopBusy, Sources
 from glaim_stream.page.watching import Watch, Watching
 
@@ -178,6 +179,7 @@ class Board:
                 **self._states,
                 "at_ms": time.time_ns() // 1_000_000,
                 "busy": self._busy,
+                "input_partitions": int(next(iter(input_partitions.collect())).samples[0].value),  # 0: not counted yet
                 "health": self.sources.health(),
                 "outages": [json.loads(each) for each in self.sources.recent.outages],
                 "rejected": [asdict(each) for each in self.sources.recent.rejected],

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from glaim_stream.core.metrics import input_partitions
 from glaim_stream.core.vocabulary import METHODS
 from glaim_stream.imputers import Interpolation, Ladder
 from glaim_stream.output import read_rows
@@ -108,6 +109,9 @@ async def test_every_group_has_a_state_and_its_share_of_missing_cells() -> None:
         assert (behind["g-whole"], behind["g-dark"]) == (0, 45 - 30)
         assert overview["count"] == 4
         assert overview["partitions"] == [PARTITION]
+        input_partitions.set(3)
+        assert (await refreshed(it))["overview"]["input_partitions"] == 3
+        input_partitions.set(0)
 
 
 async def test_slow_sensors_are_missing_only_when_their_interval_is_over() -> None:

@@ -84,7 +84,7 @@ async def test_every_panel_of_a_running_worker_has_data(tab: Tab) -> None:
         assert "plant-pump" in await tab.text("#group-about")
         assert await tab.count(TILES) == 4
         assert "missing" in await tab.text("#tiles")
-        assert "partition" in await tab.text("#where")
+        assert await tab.text("#where") == "Groups of partition 3."
         await tab.run("document.querySelector('#charts canvas').focus()")
         for _ in range(60):  # to the left until a hole is below the cursor
             await tab.press("ArrowLeft")

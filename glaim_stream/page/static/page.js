@@ -79,9 +79,10 @@ function showOverview(event) {
   health = event.health;
   busy = event.busy;
   showHealth();
-  const own = event.partitions || [];
+  const own = event.partitions || [], held = Object.keys((health && health.partitions) || {}).length;
+  const others = event.input_partitions > held ? "; those of others are on the pages of their workers" : "";
   $("where").textContent = own.length
-    ? `Groups of ${own.length === 1 ? "partition" : "partitions"} ${own.join(", ")}; those of others are on the pages of their workers.` : "";
+    ? `Groups of ${own.length === 1 ? "partition" : "partitions"} ${own.join(", ")}${others}.` : "";
   showRejected(event.rejected);
   showOutages(event.outages);
   nowMs = event.at_ms;
