@@ -53,9 +53,9 @@ slow: PROCESSES := 2
 slow: servers linter-programs  ## the tests that take long; quicker tests cover the same code
 	$(PARALLEL) -m 'slow and not chaos'
 
-chaos: export GLAIM_CHAOS_DELIVERY = $(or $(DELIVERY),at_least_once)
+chaos: export GLAIM_CHAOS_DELIVERY = $(or $(DELIVERY),exactly_once)
 chaos: PROCESSES := 2
-chaos: servers  ## every fault in real parts, and a table of what it cost; CHAOS= names some of tests/chaos, DELIVERY=exactly_once
+chaos: servers  ## every fault in real parts, and a table of what it cost; CHAOS= names some of tests/chaos, DELIVERY=at_least_once
 	$(PARALLEL) -m chaos $(or $(CHAOS),tests/chaos tests/monitoring)
 	$(BIN)/python -m tests.chaos.table
 

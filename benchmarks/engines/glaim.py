@@ -21,6 +21,7 @@ class Glaim:
         self._settings = {
             "GLAIM_KAFKA_EXTRA": json.dumps({"max_poll_records": poll_records}),
             "GLAIM_IMPUTER": "last_value",
+            "GLAIM_DELIVERY": "at_least_once",  # as the engines beside it deliver
         } | dict(settings or {})
 
     def command(self, job: Job) -> list[str]:

@@ -68,7 +68,9 @@ _STATUS = {
 
 _READ = """
 READ, with only kafka-python and pyarrow:
-  for message in KafkaConsumer("imputed-readings", bootstrap_servers="localhost:9092"):
+  for message in KafkaConsumer(
+      "imputed-readings", bootstrap_servers="localhost:9092", isolation_level="read_committed"
+  ):
       table = pyarrow.ipc.open_stream(message.value).read_all()
 With this package: glaim_stream.output.records.read_rows(message.value), and newest_revisions(tables), which keeps only
 the newest revision of each row.
@@ -84,7 +86,9 @@ step with the group's last reading, null if the window has none. by_clock: event
 from the wall clock; the group's next event confirms or revokes it. An event may be published twice; its key is
 (group, kind, ts, by_clock).
 READ:
-  for message in KafkaConsumer("imputed-readings-outages", bootstrap_servers="localhost:9092"):
+  for message in KafkaConsumer(
+      "imputed-readings-outages", bootstrap_servers="localhost:9092", isolation_level="read_committed"
+  ):
       outage = json.loads(message.value)
 """
 

@@ -197,10 +197,11 @@ class Settings(BaseSettings):
         "carries foreign records by design",
     )
     delivery: Literal["at_least_once", "exactly_once"] = Field(
-        default="at_least_once",
+        default="exactly_once",
         description="exactly_once: rows, letters and offsets commit in one transaction for each partition, so that "
-        "readers of committed records see every row once. at_least_once: less delay, and after a crash the rows since "
-        "the last commit are published again",
+        "readers of committed records see every row once. at_least_once: less delay and no rights on transactional "
+        "ids, but after a crash the rows since the last commit are published again, and a worker that was paused may "
+        "publish estimates for readings that its successor has observed",
     )
     max_message_bytes: int = Field(default=1_000_000, ge=10_000, description="largest message that the broker accepts")
     partitions: int = Field(default=4, ge=1, description="partitions of topics that the worker creates")

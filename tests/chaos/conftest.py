@@ -17,7 +17,7 @@ from tests.constants import BREAKER_REST
 from tests.integration.worker_process import without_forms
 
 MakeScenario = Callable[..., Scenario]
-DELIVERY = os.environ.get("GLAIM_CHAOS_DELIVERY", "at_least_once")
+DELIVERY = os.environ.get("GLAIM_CHAOS_DELIVERY", "exactly_once")
 
 
 @pytest.fixture(scope="session")

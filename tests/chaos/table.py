@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.cache import CHECKOUT
+from glaim_stream.core.settings import Settings
 
 RESULTS = Path(os.environ.get("GLAIM_CHAOS_RESULTS", CHECKOUT / "build" / "chaos.jsonl"))  # one line per scenario
 BEGIN, END = "<!-- counts {}: begin -->\n", "<!-- counts {}: end -->\n"  # by delivery
@@ -71,7 +72,7 @@ def main() -> None:
     minutes = sum(line["seconds"] for line in lines) / 60
     when = time.strftime("%Y-%m-%d", time.gmtime(options.results.stat().st_mtime))
     delivery = Counter(line["delivery"] for line in lines).most_common(1)[0][0]  # a few faults change it
-    command = "make chaos" if delivery == "at_least_once" else f"make chaos DELIVERY={delivery}"
+    command = "make chaos" if delivery == Settings.model_fields["delivery"].default else f"make chaos DELIVERY={delivery}"
     section = f"`{command}`, {machine()}, {when}, {len(lines)} faults in {minutes:.0f} minutes:\n\n"
     section += table(lines, only_repeated=delivery == "exactly_once")
     print(section)

@@ -108,6 +108,7 @@ def test_a_longer_timeout_than_the_brokers_is_reported(kafka_with_acls: LocalKaf
     settings = settings_for(kafka_with_acls, topic_prefix, kafka_extra={"transaction_timeout_ms": 3_600_000})
     (finding,) = on_transactions(settings)
     assert "at least the worker's transaction_timeout_ms, 3600000" in str(finding)
+    assert "; with GLAIM_DELIVERY=at_least_once the worker runs without transactions" in str(finding)
 
 
 @pytest.mark.slow  # quicker: the other findings, from a broker that is shared

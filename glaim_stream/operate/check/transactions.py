@@ -70,7 +70,7 @@ def _finding(admin: KafkaAdminClient, settings: Settings, partitions: int) -> Ch
         return failed(
             _SUBJECT,
             expected=f"{_LONGEST_MS} of the broker of at least the worker's transaction_timeout_ms, {least_ms}",
-            found=longest_ms,
+            found=f"{longest_ms}; set transaction_timeout_ms in GLAIM_KAFKA_EXTRA to at most that{_ALTERNATIVE}",
         )
     ids = [transactional_id(settings, partition) for partition in range(max(partitions, 1))]
     try:
@@ -138,7 +138,7 @@ def _refused(
         return failed(
             subject,
             expected="this user to have WRITE and DESCRIBE on the transactional id",
-            found=f"{error.__name__}; {grant('transactional-id', prefix, 'Write', 'Describe', prefixed=True)}",
+            found=f"{error.__name__}; {grant('transactional-id', prefix, 'Write', 'Describe', prefixed=True)}{_ALTERNATIVE}",
         )
     if issubclass(error, GroupAuthorizationFailedError):
         return failed(
