@@ -77,6 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.quick:
         plan = BenchPlan(1, 0.2, 1, 2, 2, whole=False)
     console = Console()
+    other = machine.OtherWork()
     try:
         with prepared(console) as bench:
             part = of_whole if options.model_only else measure
@@ -85,7 +86,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(f"error: {error}", style="red", markup=False)
         return 1
     described = machine.describe("python -m benchmarks.stream " + " ".join(sys.argv[1:]))
+    cores = other.cores()
+    console.print(f"other work used {cores} cores meanwhile")
+    if cores > machine.MOST_OTHER_CORES:
+        console.print(f"error: expected at most {machine.MOST_OTHER_CORES}; nothing is recorded", style="red")
+        return 1
     line = described | result | {"rounds": plan.rounds, "seconds": plan.seconds, "poll_records": options.poll_records}
+    line["other_cores"] = cores
     console.print(f"appended to {machine.append('stream', line)}")
     return 0
 
