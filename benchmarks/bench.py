@@ -17,7 +17,7 @@ from benchmarks.load import TopicLoad
 from benchmarks.topics import FilledTopic, fill_topic
 from deploy.kafka import kafka_from_environment
 
-Result = dict[str, float | str | None]  # the columns of a line of results
+Result = dict[str, float | str | list[dict[str, object]] | None]  # the columns of a line of results
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The delays of a worker at several loads and with both kinds of delivery, in rounds that take turns."""
+"""The delays of a worker, and of other engines at equal loads, in rounds that take turns."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from benchmarks import latency
 from benchmarks.bench import Bench, BenchPlan, Result
 from benchmarks.engines import Engine
 from benchmarks.engines.glaim import EXACTLY_ONCE, Glaim
+from benchmarks.engines.programs import AIOKAFKA, BYTEWAX, QUIX
 from benchmarks.load import TopicLoad
 
 # The share of the rate that single readings reach at least once, and settings of the worker.
@@ -19,6 +20,10 @@ _LOADS: dict[str, tuple[float, Mapping[str, str]]] = {
     "latency_tenth": (0.1, {}),
     "latency_tenth_exactly_once": (0.1, EXACTLY_ONCE),
 }
+
+
+_EQUAL_PER_S = (5_000, 10_000, 20_000, 40_000)
+_PADDED_PER_S = 10_000
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,35 @@ def delays(bench: Bench, plan: BenchPlan, poll_records: int, per_s: float) -> Re
     for name, found in rounds.items():
         columns |= Rounds(found).columns(name)
     return columns
+
+
+def equal_loads(bench: Bench, plan: BenchPlan, poll_records: int, per_s: float) -> list[dict[str, object]]:
+    """Measure the delay of every engine at the same loads, and of ours beside the bare loop at half of `per_s`.
+
+    Returns:
+        A line for each load and engine: shape, readings per second, engine, p50, p99 and the worst p99 in ms.
+    """
+    ours: list[Engine] = [Glaim("at_least_once", poll_records), Glaim("exactly_once", poll_records, EXACTLY_ONCE)]
+    loads = [(TopicLoad(0), float(rate), [*ours, AIOKAFKA, QUIX, BYTEWAX]) for rate in _EQUAL_PER_S]
+    loads.append((TopicLoad(0, shape="padded"), float(_PADDED_PER_S), [*ours, AIOKAFKA, QUIX, BYTEWAX]))
+    loads.append((TopicLoad(0), per_s / 2, [*ours, AIOKAFKA]))
+    found: dict[tuple[str, float, str], list[latency.Latency]] = {}
+    for round_ in range(plan.latency_rounds):
+        for number, (load, rate, engines) in enumerate(loads):
+            for engine in engines:
+                if engine.missing:
+                    bench.console.print(f"{engine.name}: skipped, {engine.missing}")
+                    continue
+                delay = delay_of(bench, plan, engine, load, rate, f"{engine.name}-{number}-{round_}")
+                found.setdefault((load.shape, rate, engine.name), []).append(delay)
+                bench.console.print(
+                    f"{load.shape}, {rate:,.0f}/s, {engine.name}: p50 {delay.p50_ms:.0f} ms, p99 {delay.p99_ms:.0f} ms"
+                )
+    return [
+        {"shape": shape, "per_s": round(rate), "engine": name, "samples": sum(each.samples for each in rounds)}
+        | Rounds(rounds).columns("delay")
+        for (shape, rate, name), rounds in found.items()
+    ]
 
 
 def delay_of(

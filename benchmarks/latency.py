@@ -16,11 +16,10 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.producer.message_accumulator import BatchBuilder
 from kafka import KafkaConsumer, TopicPartition
 
-from benchmarks.engines import Engine, Job
+from benchmarks.engines import Engine, EngineOutput, Job
 from benchmarks.load import FIRST_STEP_MS, TopicLoad
 from benchmarks.measure import EngineFailed, started
 from benchmarks.topics import BATCH_BYTES, make_topic
-from glaim_stream.output import read_rows
 
 TICK_S = 0.01
 _START_S = 60.0
@@ -44,8 +43,7 @@ class _Arrival:
     """A message, and the time at which the reader had it."""
 
     time_ms: float
-    partition: int
-    value: bytes
+    output: EngineOutput
 
 
 class _Reader:
@@ -69,7 +67,7 @@ class _Reader:
 
     def has_every_partition(self) -> bool:
         """Whether a message of every partition arrived."""
-        return len({arrival.partition for arrival in self.arrivals}) == self._job.load.partitions
+        return len({arrival.output.partition for arrival in self.arrivals}) == self._job.load.partitions
 
     def _read(self) -> None:
         consumer = KafkaConsumer(
@@ -82,8 +80,8 @@ class _Reader:
             while not self._stop.is_set():
                 polled = consumer.poll(timeout_ms=200)
                 now_ms = time.time() * 1000
-                for partition, records in polled.items():
-                    self.arrivals += [_Arrival(now_ms, partition.partition, record.value) for record in records]
+                for records in polled.values():
+                    self.arrivals += [_Arrival(now_ms, record) for record in records]
         finally:
             consumer.close()
 
@@ -102,7 +100,7 @@ def run(engine: Engine, job: Job, *, per_s: float, seconds: float, warm_up_s: fl
     make_topic(job.servers, job.output_topic, job.load.partitions)
     with started(engine, job, cores), _Reader(job) as reader:
         begun_ms, sent_per_s = asyncio.run(_send(job, reader, per_s, seconds + warm_up_s))
-    start, latencies = _latencies(reader.arrivals, begun_ms, warm_up_s, job.load.step_ms)
+    start, latencies = _latencies(engine, job, reader.arrivals, begun_ms, warm_up_s)
     if not len(latencies):
         raise EngineFailed(f"{engine.name}: no output within the measured time")
     p50, p99 = np.percentile(latencies, [50, 99])
@@ -172,18 +170,22 @@ async def _first_output(reader: _Reader) -> None:
 
 
 def _latencies(
-    arrivals: Sequence[_Arrival], begun_ms: dict[tuple[int, int], int], warm_up_s: float, step_ms: int
+    engine: Engine,
+    job: Job,
+    arrivals: Sequence[_Arrival],
+    begun_ms: dict[tuple[int, int], int],
+    warm_up_s: float,
 ) -> tuple[list[float], list[float]]:
-    """Delays of the steps that ended within the warm-up, and after it; the next step of its partition ends one."""
+    """Delays of the steps that ended within the warm-up, and after it; the next step of its partition ends one.
+
+    An engine that writes a message for each group is measured to the first of them.
+    """
     from_ms = min(begun_ms.values(), default=0) + warm_up_s * 1000
-    start: list[float] = []
-    latencies: list[float] = []
+    found: dict[tuple[int, int], tuple[bool, float]] = {}
     for arrival in arrivals:
-        rows = read_rows(arrival.value)
-        first = rows.filter(np.asarray(rows["revision"]) == 0)["ts"].cast("int64").unique().to_pylist()
-        for time_ms in first:
-            step = (time_ms - FIRST_STEP_MS) // step_ms
-            ended_ms = begun_ms.get((arrival.partition, step + 1))
+        for partition, time_ms in engine.closed_in(job, arrival.output):
+            step = (time_ms - FIRST_STEP_MS) // job.load.step_ms
+            ended_ms = begun_ms.get((partition, step + 1))
             if ended_ms is not None:
-                (latencies if ended_ms >= from_ms else start).append(arrival.time_ms - ended_ms)
-    return start, latencies
+                found.setdefault((partition, step), (ended_ms >= from_ms, arrival.time_ms - ended_ms))
+    return [delay for warm, delay in found.values() if not warm], [delay for warm, delay in found.values() if warm]

@@ -10,12 +10,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 FIRST_STEP_MS = 1_700_006_400_000  # a whole hour
-Shape = Literal["single", "batch", "step", "arrow", "wide"]
+Shape = Literal["single", "padded", "batch", "step", "arrow", "wide"]
 ARROW_HEADERS = [("content-type", b"application/vnd.apache.arrow.stream")]
 Columns = dict[str, Sequence[str | int | float | None]]
 Step = tuple[int, int, list[tuple[str, list[tuple[str, float]]]]]  # number, time in ms, [(group, [(sensor, value)])]
 BATCH = 50
 ARROW_ROWS = 1000
+PADDED_BYTES = 1200  # a row of the Kafka-to-Kafka suite that Databricks has published for Flink and Spark
 
 
 class Sent(NamedTuple):
@@ -51,7 +52,7 @@ class TopicLoad:
     @staticmethod
     def readings_per_message(shape: Shape) -> int:
         """The approximate number of readings in a message."""
-        return {"single": 1, "step": 10, "batch": BATCH}.get(shape, ARROW_ROWS)
+        return {"single": 1, "padded": 1, "step": 10, "batch": BATCH}.get(shape, ARROW_ROWS)
 
     @property
     def readings_per_step(self) -> float:
@@ -92,6 +93,16 @@ class TopicLoad:
             ]
             yield step, FIRST_STEP_MS + step * self.step_ms, rows
             step += 1
+
+    def partition_of(self, group: str) -> int:
+        """The partition of the input to which a group's messages go."""
+        return int(group.rpartition("-")[2]) % self.partitions
+
+    def _padded(self) -> Iterator[Sent]:
+        """Single readings with a field that no engine uses."""
+        for sent in self._single():
+            note = "x" * (PADDED_BYTES - len(sent.value) - len(b', "note": ""'))
+            yield sent._replace(value=sent.value[:-1] + f', "note": "{note}"}}'.encode())
 
     def _single(self) -> Iterator[Sent]:
         for step, time_ms, rows in self._steps():

@@ -2,6 +2,7 @@
 
     python -m benchmarks.stream            about a quarter of an hour
     python -m benchmarks.stream --quick    within two minutes, for a first look; without the model
+    python -m benchmarks.stream --equal-loads    the delays of all engines at the same loads, half an hour
 
 All engines read the same topic, filled beforehand; the worker also reads batches and Arrow, and delivers at least once
 and exactly once. The engine has one core, the broker the other. Further measurements are the worker's delay at half
@@ -17,13 +18,14 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
 from benchmarks.bench import Bench, BenchPlan, Result, prepared
-from benchmarks.delays import delays
+from benchmarks.delays import delays, equal_loads
 from benchmarks.engines import Engine
 from benchmarks.engines.glaim import EXACTLY_ONCE, Glaim
 from benchmarks.engines.programs import AIOKAFKA, BYTEWAX, FAUST, QUIX
@@ -70,6 +72,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--every-core", action="store_true", help="with the model: Triton and a single worker share both cores"
     )
+    parts.add_argument(
+        "--equal-loads",
+        action="store_true",
+        help="only the delays of all engines at the same loads, appended to results/delay.jsonl; half an hour",
+    )
     options = parser.parse_args(arguments)
     plan = BenchPlan(
         options.seconds, 2, options.rounds, 10, options.latency_rounds, not options.without_model, options.every_core
@@ -78,9 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         plan = BenchPlan(1, 0.2, 1, 2, 2, whole=False)
     console = Console()
     other = machine.OtherWork()
+    part = of_whole if options.model_only else of_equal_loads if options.equal_loads else measure
     try:
         with prepared(console) as bench:
-            part = of_whole if options.model_only else measure
             result = part(bench, plan, options.poll_records)
     except EngineFailed as error:
         console.print(f"error: {error}", style="red", markup=False)
@@ -93,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     line = described | result | {"rounds": plan.rounds, "seconds": plan.seconds, "poll_records": options.poll_records}
     line["other_cores"] = cores
-    console.print(f"appended to {machine.append('stream', line)}")
+    console.print(f"appended to {machine.append('delay' if options.equal_loads else 'stream', line)}")
     return 0
 
 
@@ -124,6 +131,17 @@ def measure(bench: Bench, plan: BenchPlan, poll_records: int) -> Result:
         for column in [column for column in result if column.startswith(name)]:
             bench.console.print(f"{column}: {result[column]}")
     return result
+
+
+def of_equal_loads(bench: Bench, plan: BenchPlan, poll_records: int) -> Result:
+    """Measure the delays at equal loads, after a first look at the worker's own rate."""
+    rate = rates_of(bench, replace(plan, rounds=1), "single", [Glaim("single", poll_records)])["single"][0]
+    lines = equal_loads(bench, plan, poll_records, rate.per_s)
+    table = Table("shape", "readings/s", "engine", "p50, ms", "p99, ms", "worst p99, ms")
+    for line in lines:
+        table.add_row(*(str(value) for name, value in line.items() if name != "delay_at_per_s"))
+    bench.console.print(table)
+    return {"delays": lines}
 
 
 def of_whole(bench: Bench, plan: BenchPlan, poll_records: int) -> Result:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -31,6 +32,7 @@ class EngineOutput(Protocol):
     partition: int
     offset: int
     timestamp: int  # the broker's time in milliseconds
+    key: bytes | None
     value: bytes
     headers: Sequence[tuple[str, bytes]]
 
@@ -57,11 +59,21 @@ class Engine(Protocol):
         """Number of readings consumed up to each output message; outputs are in order of arrival at the broker."""
         ...
 
+    def closed_in(self, job: Job, output: EngineOutput) -> Iterable[tuple[int, int]]:
+        """The steps that an output message shows as closed: input partition, and start of the step in epoch ms."""
+        ...
+
 
 def counted(outputs: Sequence[EngineOutput]) -> list[int]:
     """`readings_after` of an engine that writes the number of readings into a header of each message."""
     counts: list[int] = np.cumsum([int(dict(output.headers)["readings"]) for output in outputs]).tolist()
     return counts
+
+
+def named_step(job: Job, output: EngineOutput) -> list[tuple[int, int]]:
+    """`closed_in` of an engine that writes one message for each step and group, or partition, as JSON with `ts`."""
+    partition = job.load.partition_of(output.key.decode()) if output.key else output.partition
+    return [(partition, json.loads(output.value)["ts"])]
 
 
 def job_environment(job: Job) -> dict[str, str]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
 
 from benchmarks.engines import EngineOutput, Job
+from glaim_stream.output import read_rows
 
 EXACTLY_ONCE = {"GLAIM_DELIVERY": "exactly_once"}
 
@@ -54,3 +57,9 @@ class Glaim:
                 through[partition] = max(through[partition], job.through[partition][offset])
             counts.append(sum(through))
         return counts
+
+    def closed_in(self, job: Job, output: EngineOutput) -> Iterable[tuple[int, int]]:
+        """See Engine; a later revision shows a step again."""
+        rows = read_rows(output.value)
+        first = rows.filter(np.asarray(rows["revision"]) == 0)["ts"].cast("int64").unique().to_pylist()
+        return [(output.partition, time_ms) for time_ms in first]

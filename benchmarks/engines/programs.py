@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
-from benchmarks.engines import EngineOutput, Job, counted, job_environment
+from benchmarks.engines import EngineOutput, Job, counted, job_environment, named_step
 
 # An interpreter with the extra `benchmarks`, for engines whose libraries the product does not need.
 PEER_PYTHON = os.environ.get("GLAIM_BENCH_PYTHON", sys.executable)
@@ -49,6 +49,10 @@ class Program:
     def readings_after(self, job: Job, outputs: Sequence[EngineOutput]) -> list[int]:
         """See Engine."""
         return counted(outputs)
+
+    def closed_in(self, job: Job, output: EngineOutput) -> Iterable[tuple[int, int]]:
+        """See Engine."""
+        return named_step(job, output)
 
 
 AIOKAFKA = Program("aiokafka", "bare_aiokafka")
