@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from glaim_stream.kafka.losses import Loss, lost_range, read_losses
     from glaim_stream.kafka.offsets import Commit, Delivery, OffsetLedger, commit_from_metadata, rebuild_from_metadata
     from glaim_stream.kafka.outgoing import ONCE_FROM
+    from glaim_stream.kafka.own_loop import OwnLoop
     from glaim_stream.kafka.partitions import require_partition
     from glaim_stream.kafka.publish import KafkaPublisher
     from glaim_stream.kafka.quality import quality_records
@@ -46,6 +47,7 @@ __all__ = [
     "KafkaPublisher",
     "Loss",
     "OffsetLedger",
+    "OwnLoop",
     "Progress",
     "Range",
     "Record",

@@ -24,6 +24,7 @@ from glaim_stream.imputers import State
 from glaim_stream.kafka import (
     LINGER_MS,
     KafkaPublisher,
+    OwnLoop,
     TransactionalPublisher,
     commit_interval_s,
     end_open_transactions,
@@ -122,6 +123,8 @@ def create_app(
     send = faust_send(app, settings)
     publisher = KafkaPublisher(send, settings)
     exactly_once = settings.delivery == "exactly_once"
+    # A transaction is five requests, one after the other. Each would wait for a slice of decoding in the main loop.
+    own_loop = OwnLoop("transactions") if exactly_once else None
     rebuilder = KafkaRebuilder(settings, pipeline.catalogue)
     workers: dict[TP, PartitionWorker] = {}
     unusable = UnusableShare(settings.dead_letter_share)
@@ -167,8 +170,13 @@ def create_app(
     def outlet_of(tp: TP) -> Outlet:
         if not exactly_once:
             return AtLeastOnce(publisher)
-        transactions = TransactionalPublisher(settings, tp.topic, tp.partition, partial(confirm, tp))
-        return ExactlyOnce(transactions, lambda offset: app.consumer.continue_from(tp, offset))
+        here = asyncio.get_running_loop()
+
+        async def confirmed() -> bool | None:
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(confirm(tp), here))
+
+        transactions = TransactionalPublisher(settings, tp.topic, tp.partition, confirmed)
+        return ExactlyOnce(transactions, lambda offset: app.consumer.continue_from(tp, offset), own_loop)
 
     async def confirm(tp: TP, *, recently: bool = False) -> bool | None:
         try:

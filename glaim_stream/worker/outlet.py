@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
 
-from glaim_stream.kafka import Commit, TransactionalPublisher
+from glaim_stream.kafka import Commit, OwnLoop, TransactionalPublisher
 from glaim_stream.output import Output, Publisher
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Outlet(Protocol):
@@ -84,16 +86,23 @@ class ExactlyOnce:
 
     exactly_once = True
 
-    def __init__(self, publisher: TransactionalPublisher, continue_from: Callable[[int], int]) -> None:
+    def __init__(
+        self, publisher: TransactionalPublisher, continue_from: Callable[[int], int], there: OwnLoop | None = None
+    ) -> None:
         """Prepare.
 
         Args:
             publisher: publisher of this partition alone.
+            there: the loop in which the publisher works; None: that of the caller.
             continue_from: moves the consumer to an offset before its next poll, and returns the number that batches
                 carry from then on.
         """
         self._publisher = publisher
         self._continue_from = continue_from
+        self._there = there
+
+    async def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return await (work if self._there is None else self._there.run(work))
 
     async def begin(self, first_offset: int | None, seeks: int) -> tuple[int, int]:
         """See Outlet.
@@ -102,7 +111,7 @@ class ExactlyOnce:
         after that owner is fenced, and the consumer goes there. Where nothing is committed, it goes to the beginning:
         batches before the one at hand may have been dropped in a rebalance.
         """
-        committed = await self._publisher.begin()
+        committed = await self._run(self._publisher.begin())
         start = 0 if committed is None else committed
         self._publisher.once_from = start
         log.info("%s: exactly once from offset %d", self._publisher.transactional_id, start)
@@ -117,8 +126,8 @@ class ExactlyOnce:
     async def publish(self, outputs: Sequence[Output], commit: Commit | None) -> None:
         """See Outlet."""
         assert commit is not None
-        await self._publisher.publish(outputs, commit)
+        await self._run(self._publisher.publish(outputs, commit))
 
     async def close(self) -> None:
         """See Outlet."""
-        await self._publisher.close()
+        await self._run(self._publisher.close())
