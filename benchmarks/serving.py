@@ -103,7 +103,7 @@ def flops_of(module: torch.jit.ScriptModule, inputs: tuple[torch.Tensor, torch.T
     """Floating-point operations of a call: matrix products and convolutions, which are nearly all of them."""
     from torch.utils.flop_counter import FlopCounterMode
 
-    with torch.inference_mode(), torch.jit.optimized_execution(False), FlopCounterMode(display=False) as counter:  # type: ignore[no-untyped-call]
+    with torch.inference_mode(), torch.jit.optimized_execution(False), FlopCounterMode(display=False) as counter:
         module(*inputs)
     return float(counter.get_total_flops())
 
