@@ -72,7 +72,8 @@ def main() -> None:
     minutes = sum(line["seconds"] for line in lines) / 60
     when = time.strftime("%Y-%m-%d", time.gmtime(options.results.stat().st_mtime))
     delivery = Counter(line["delivery"] for line in lines).most_common(1)[0][0]  # a few faults change it
-    command = "make chaos" if delivery == Settings.model_fields["delivery"].default else f"make chaos DELIVERY={delivery}"
+    by_default = delivery == Settings.model_fields["delivery"].default
+    command = "make chaos" if by_default else f"make chaos DELIVERY={delivery}"
     section = f"`{command}`, {machine()}, {when}, {len(lines)} faults in {minutes:.0f} minutes:\n\n"
     section += table(lines, only_repeated=delivery == "exactly_once")
     print(section)

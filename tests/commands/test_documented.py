@@ -47,9 +47,7 @@ def test_the_page_of_settings_lists_every_setting() -> None:
 
 def test_settings_are_found_by_a_part_of_their_name() -> None:
     shown = glaim("settings", "delivery")
-    assert shown.startswith(
-        "GLAIM_DELIVERY   [at_least_once, exactly_once; default: exactly_once]\n    exactly_once: "
-    )
+    assert shown.startswith("GLAIM_DELIVERY   [at_least_once, exactly_once; default: exactly_once]\n    exactly_once: ")
     assert re.findall(r"^GLAIM_\w+", glaim("settings", "record_mb"), re.MULTILINE) == ["GLAIM_RECORD_MB"]
 
 

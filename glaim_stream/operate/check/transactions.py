@@ -135,10 +135,11 @@ def _refused(
     subject = f"transactions of {id_}"
     if issubclass(error, TransactionalIdAuthorizationFailedError):
         prefix = f"{settings.consumer_group}-{settings.input_topic}-"
+        command = grant("transactional-id", prefix, "Write", "Describe", prefixed=True)
         return failed(
             subject,
             expected="this user to have WRITE and DESCRIBE on the transactional id",
-            found=f"{error.__name__}; {grant('transactional-id', prefix, 'Write', 'Describe', prefixed=True)}{_ALTERNATIVE}",
+            found=f"{error.__name__}; {command}{_ALTERNATIVE}",
         )
     if issubclass(error, GroupAuthorizationFailedError):
         return failed(
