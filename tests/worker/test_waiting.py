@@ -61,6 +61,7 @@ def test_errors_of_the_broker_are_waited_for_and_others_end_it(monkeypatch: pyte
 
     monkeypatch.setattr(run, "ensure_topics", ensure_topics)
     monkeypatch.setattr(run, "require_rights", lambda settings: None)
+    monkeypatch.setattr(run, "require_transactions", lambda settings: None)
     health = Health()
     wait_for_broker(Settings(), health)
     assert (errors, health.started.why_not) == ([], (JOINED,))
