@@ -20,6 +20,7 @@ from pathlib import Path
 from deploy.cache import CHECKOUT, Report, cache_dir, exclusive, file_sha256
 from deploy.errors import FetchError, TritonUnavailable
 from deploy.uv import find_uv
+from glaim_stream.imputers.local import UnfitError, install
 
 WHEEL_REQUIREMENTS = CHECKOUT / "requirements" / "triton-wheel.txt"
 SERVING_REQUIREMENTS = CHECKOUT / "requirements" / "serving.txt"
@@ -74,6 +75,7 @@ def install_triton(report: Report = print) -> TritonInstallation:
         venv = _serving_venv(report)
         environment = _server_environment(root, venv)
         _check_libraries(root, environment)
+        environment |= _kernel(report)
     return TritonInstallation(
         root / "pytriton" / "tritonserver" / "bin" / "tritonserver", root / "backends", environment
     )
@@ -128,6 +130,15 @@ def _serving_venv(report: Report) -> Path:
     (venv / ".ready").touch()
     report(f"Triton: environment ready after {time.monotonic() - started:.1f} s")
     return venv
+
+
+def _kernel(report: Report) -> dict[str, str]:
+    """Compile the network in C++ and return the variable that names it; without a compiler TorchScript answers."""
+    try:
+        return {"GLAIM_KERNEL": str(install(cache_dir() / "triton"))}
+    except UnfitError as error:
+        report(f"Triton: TorchScript answers, not the kernel: {error}")
+        return {}
 
 
 def _server_environment(root: Path, venv: Path) -> dict[str, str]:

@@ -18,6 +18,17 @@ def test_a_real_triton_answers_as_torch_does(
     assert capsys.readouterr().out.count("standard deviations, 0.01 allowed") == 2
 
 
+@pytest.mark.slow  # quicker: with a stand-in for Triton, in tests/training/test_triton_backend.py
+@pytest.mark.parametrize("found", [True, False])
+def test_the_log_of_a_real_triton_says_whether_the_kernel_answers(found: bool, tmp_path: Path) -> None:
+    given = {} if found else {"GLAIM_KERNEL": str(tmp_path)}
+    with LocalTriton(CHECKOUT / "model_repo", models=["plant-pump"], environment=given) as server:
+        arguments = ["--triton", server.grpc_url, "--model", "plant-pump"]
+        assert compare_triton.main(arguments) == 0
+        said = "the kernel answers" if found else "TorchScript answers, not the kernel: "
+        assert f"model plant-pump version 1: {said}" in server.log.read_text()
+
+
 @pytest.mark.slow  # quicker: the comparison with torch, above
 def test_other_weights_are_noticed(
     triton: LocalTriton | ExternalTriton, tmp_path: Path, capsys: pytest.CaptureFixture[str],

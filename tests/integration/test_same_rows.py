@@ -1,10 +1,10 @@
 """The output for a frozen input has not changed: rows, cells, rejected readings and outages.
 
 `tests/golden/make.py` made the input, and the output from the code at that time. These tests repeat the runs through
-the command line and compare by key: the same number of rows, and every column equal. Values of the network and of the
-closed form are equal to the byte on a processor of the type that made the output. On another one the last bits of their
-answers differ and may change a rounding: values and intervals of the methods `model`, `blend` and `gaussian` may then
-differ by one step of the sensor's resolution, and nothing else may differ.
+the command line and compare by key: the same number of rows, and every column equal. TorchScript made the values of the
+network. The last bits of answers differ between it and the kernel, and between processors, and may change a rounding:
+values and intervals of the methods `model`, `blend` and `gaussian` may differ by one step of the sensor's resolution,
+and nothing else may differ.
 
 Revision 2, a final made again after an outage of Triton, does not occur, because an outage is not in the input.
 """
@@ -38,7 +38,6 @@ from tests.golden.runs import (
     input_digests,
     inputs,
     model_digests,
-    processor,
     replay_file,
     resolutions,
 )
@@ -52,8 +51,7 @@ for_each_file = pytest.mark.parametrize("run", FILE_RUNS, ids=lambda run: run.na
 
 def assert_frozen(found: Output, name: str, imputer: str) -> None:
     """Assert that the output equals the frozen one."""
-    # Interpolation gives the same bits on every processor.
-    tolerances = resolutions() if imputer == "triton" and processor() != MADE["processor"] else None
+    tolerances = resolutions() if imputer == "triton" else None  # interpolation gives the same bits everywhere
     problems = differences(found, frozen(name, imputer), tolerances)
     assert not problems, "\n".join(problems)
 

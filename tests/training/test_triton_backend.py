@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from deploy.cache import CHECKOUT
+from glaim_stream.imputers.local import install
 from tests.training.fake_triton import request, start
 from training.data import Scale
 from training.export import BACKEND
@@ -65,3 +67,32 @@ def test_an_exception_in_the_model_is_returned_as_an_error(backend: Any, unit_sc
     _, values, observed = hard_windows(unit_scale, 24)[0]
     responses = backend.execute([request(VALUES=values.numpy(), OBSERVED=observed.numpy())])
     assert "out of memory" in responses[0].error.message
+
+
+@pytest.fixture(scope="module")
+def kernel_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not shutil.which("g++"):
+        pytest.skip("there is no compiler")
+    return install(tmp_path_factory.mktemp("kernel"))
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_the_kernel_answers_where_it_agrees_with_the_model(
+    kernel_folder: Path, damaged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    folder = tmp_path / "kernel"
+    shutil.copytree(kernel_folder, folder)
+    if damaged:
+        next(folder.glob("*.so")).write_bytes(b"no library")
+    monkeypatch.setenv("GLAIM_KERNEL", str(folder))
+    shutil.copytree(CHECKOUT / "model_repo" / "plant-pump", tmp_path / "plant-pump")
+    model = start(tmp_path / "plant-pump" / "1", 8, 96, monkeypatch)
+    said = capfd.readouterr().err
+    assert said.startswith(
+        "model plant-pump version 1: " + ("TorchScript answers, not the kernel: " if damaged else "the kernel answers")
+    )
+    assert (model.fill == model.torchscript) is damaged
+    values = np.random.default_rng(1).normal(2.0, 0.1, (9, 8, 96)).astype(np.float32)
+    observed = np.random.default_rng(2).random(values.shape) > 0.2
+    (response,) = model.execute([request(VALUES=values, OBSERVED=observed)])
+    np.testing.assert_allclose(response.outputs[0].array, model.torchscript(values, observed), rtol=1e-4, atol=1e-4)

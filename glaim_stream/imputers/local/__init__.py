@@ -1,4 +1,4 @@
-"""The imputer that runs a model's TorchScript in the worker, without Triton. Needs the extra `local`."""
+"""The imputer that runs a model in the worker, without Triton. Needs the extra `local`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,14 +18,16 @@ from glaim_stream.core.errors import ContractError, ImputerAbsent, ImputerError,
 from glaim_stream.core.settings import Settings
 from glaim_stream.core.trust import Trust
 from glaim_stream.imputers.centring import Centred
+from glaim_stream.imputers.local.kernel import UnfitError, fast, install
 from glaim_stream.imputers.protocol import Imputed, Windows, requested_values
 from glaim_stream.models import Contracts, DiskFolder, open_sealed, require_known_operators, warn_unsealed
 
-__all__ = ["LocalImputer"]
+__all__ = ["LocalImputer", "UnfitError", "install"]
 
 log = logging.getLogger(__name__)
 
 VERSION_CHECK_INTERVAL_S = 10.0  # a check reads one small file of the model that is being called
+KERNEL_FOLDER = Path("~/.cache/glaim-stream")  # the network in C++, compiled for this machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,13 @@ class _Loaded:
     """A loaded version of a model."""
 
     contract: Contract
-    network: Any  # torch.jit.ScriptModule
+    fill: Callable[[np.ndarray, np.ndarray], np.ndarray]  # VALUES and OBSERVED to answers
 
 
 class LocalImputer:
-    """An imputer that runs TorchScript on the worker's CPU, in a thread, one call at a time.
+    """An imputer that runs networks on the worker's CPU, in a thread, one call at a time.
+
+    The network in C++ answers where it agrees with the TorchScript file (`kernel.fast`), else TorchScript.
 
     It runs the version that the repository's contract names and checks for another one while it runs, as a polling
     Triton does: forward when a version is promoted, back when it is withdrawn. If a version cannot be loaded or has
@@ -135,8 +138,19 @@ class LocalImputer:
             self._problem[model] = str(error)
 
     def _load(self, model: str, contract: Contract) -> _Loaded:
-        weights = self._checked_weights(model, contract)
-        return _Loaded(contract, self._torch.jit.load(io.BytesIO(weights), map_location="cpu").eval())
+        torch, weights = self._torch, self._checked_weights(model, contract)
+        network = torch.jit.load(io.BytesIO(weights), map_location="cpu").eval()
+
+        def torchscript(values: np.ndarray, observed: np.ndarray) -> np.ndarray:
+            with torch.inference_mode():
+                answer: np.ndarray = network(torch.from_numpy(values), torch.from_numpy(observed)).numpy()
+            return answer
+
+        try:
+            return _Loaded(contract, fast(network, torchscript, KERNEL_FOLDER.expanduser()))
+        except Exception as error:  # whatever is wrong with the kernel, TorchScript answers
+            log.info("model %s version %d is run by TorchScript, not by the kernel: %s", model, contract.version, error)
+        return _Loaded(contract, torchscript)
 
     def _checked_weights(self, model: str, contract: Contract) -> bytes:
         """Read the weights once, so that the checked bytes are the loaded ones."""
@@ -155,19 +169,12 @@ class LocalImputer:
         return sealed.contents[f"{version}/{WEIGHTS}"]
 
     def _run(self, loaded: _Loaded, windows: Centred) -> np.ndarray:
-        torch = self._torch
         try:
-            with torch.inference_mode():
-                answer = loaded.network(
-                    torch.from_numpy(windows.values),
-                    torch.from_numpy(windows.observed),
-                )
-            values: np.ndarray = answer.numpy()
+            return loaded.fill(windows.values, windows.observed)
         except Exception as error:  # TorchScript raises RuntimeError, torch.jit.Error, TypeError and others
             reason = str(error).strip().rpartition("\n")[2]  # the lines above it are TorchScript's traceback
             contract = loaded.contract
             raise ImputerError(f"model {contract.name} version {contract.version} failed: {reason}") from error
-        return values
 
 
 def create(settings: Settings, contracts: Mapping[str, Contract], models: Sequence[Model]) -> LocalImputer:

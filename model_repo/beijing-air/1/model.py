@@ -4,11 +4,16 @@ Triton hands over all requests that its dynamic batcher put together. They are s
 one forward pass of 16 windows is several times cheaper than 16 of one, and the answer is cut apart again. A request
 that cannot be used gets an error of its own; the others do not notice.
 
+Where the environment names a folder in `GLAIM_KERNEL` that holds the network in C++ (`kernel.py`, `kernel.cpp` and the
+library of this machine), that one answers, once it has given the answers of `model.pt` to a set of windows.
+
 Runs with numpy 1.26 or 2 and with nothing of this project installed.
 """
 
 import ctypes
+import importlib.util
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -39,21 +44,46 @@ class TritonPythonModel:
                 libc.mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
         path = Path(__file__).resolve().with_name("model.pt")
         self.model = torch.jit.load(str(path), map_location="cpu").eval()
-        self.prove(path.parents[1] / "warmup")
+        self.fill = self.torchscript
+        self.take_kernel(self.prove(path.parents[1] / "warmup"))
 
-    def prove(self, warmup: Path) -> None:
-        """Run the warm-up window, if there is one; an error there means that this version is not loaded.
+    def prove(self, warmup: Path) -> list[tuple[Any, Any]]:
+        """Run the warm-up window and return it, if there is one; an error means that this version is not loaded.
 
         Triton 2.51 ends by a segmentation fault where its own warm-up fails, at once or after some polls, and again at
         each start. A version that fails here never gets that far, and the other models are served.
         """
         if not all((warmup / name.lower()).exists() for name in (VALUES, OBSERVED)):
-            return
+            return []
         values = np.frombuffer((warmup / VALUES.lower()).read_bytes(), "<f4").reshape(1, *self.window_shape)
         observed = np.frombuffer((warmup / OBSERVED.lower()).read_bytes(), np.bool_).reshape(1, *self.window_shape)
+        for size in (1, PIECE):
+            self.torchscript(values.repeat(size, axis=0), observed.repeat(size, axis=0))
+        return [(values.copy(), observed.copy())]  # writable, as torch expects
+
+    def take_kernel(self, windows: list[tuple[Any, Any]]) -> None:
+        """Have the kernel answer where there is one that agrees with the model; the log says which one does."""
+        folder = os.environ.get("GLAIM_KERNEL")
+        if not folder:
+            return
+        named = f"{Path(__file__).resolve().parents[1].name} version {Path(__file__).resolve().parent.name}"
+        try:
+            spec = importlib.util.spec_from_file_location("glaim_kernel", Path(folder) / "kernel.py")
+            if spec is None or spec.loader is None:
+                raise ImportError(f"no module kernel.py in {folder}")
+            loader = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(loader)
+            self.fill = loader.fast(self.model, self.torchscript, Path(folder), windows)
+        except Exception as error:  # whatever is wrong with it, model.pt answers
+            print(f"model {named}: TorchScript answers, not the kernel: {error}", file=sys.stderr, flush=True)
+            return
+        print(f"model {named}: the kernel answers", file=sys.stderr, flush=True)
+
+    def torchscript(self, values: Any, observed: Any) -> Any:
+        """Ask the model."""
         with torch.inference_mode():
-            for size in (1, PIECE):
-                self.model(*(torch.from_numpy(each.repeat(size, axis=0)) for each in (values, observed)))
+            pieces = zip(*(torch.from_numpy(each).split(PIECE) for each in (values, observed)), strict=True)
+            return torch.cat([self.model(*piece) for piece in pieces]).numpy()
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """One response for each request, in their order."""
@@ -94,13 +124,7 @@ class TritonPythonModel:
         """Fill in the responses of the requests `taken`."""
         sizes = [len(window) for window in values]
         try:
-            all_values, all_observed = (
-                torch.from_numpy(np.concatenate(values)),
-                torch.from_numpy(np.concatenate(observed)),
-            )
-            with torch.inference_mode():
-                pieces = zip(all_values.split(PIECE), all_observed.split(PIECE), strict=True)
-                filled = torch.cat([self.model(*piece) for piece in pieces]).numpy()
+            filled = self.fill(np.concatenate(values), np.concatenate(observed))
         except RuntimeError as error:
             for index in taken:
                 responses[index] = pb_utils.InferenceResponse(
