@@ -90,7 +90,7 @@ def create_pipeline(
         catalogue: the settings' one, where it has been read already.
         quality: sum up live accuracy, where the settings name a topic for it.
         shadow: score another version of a network on the probes, where the imputer serves two.
-        upgrades: let the model fill again what a lower rung has filled, where a model is used at all.
+        upgrades: let network or first closed form fill again what a lower rung has filled, for our imputers.
         on_failure: called for every batch that a rung could not answer.
         on_state: called whenever the breaker of a rung for a model changes its state.
 
@@ -106,6 +106,7 @@ def create_pipeline(
     if settings.scored:
         closed_forms = ClosedFormImputer(settings.model_repository, catalogue.models, trust=settings.trust)
         form_expert = BlendedRung(closed_forms, on_failure=on_failure)
+    networks = list(contracts) if settings.needs_model else [] if settings.imputer in WITHOUT_NETWORK else None
     return Pipeline(
         catalogue,
         contracts,
@@ -114,14 +115,14 @@ def create_pipeline(
         experts=create_experts(settings, catalogue.models, on_failure=on_failure),
         max_message_bytes=settings.max_message_bytes - _ENVELOPE_BYTES,
         score_share=settings.probed_share,
-        upgrades=upgrades and settings.needs_model,
+        upgrades=upgrades and settings.uses_forms and networks is not None,
         clock_kept=settings.delivery == "exactly_once",
         quality=quality and settings.quality,
         decimals=closed_forms.decimals_of if closed_forms is not None else lambda model: None,
         habits=HabitsSource(closed_forms).of if settings.judges_health and closed_forms is not None else None,
         shadow=compared.impute_by_other if shadow and settings.compares_versions and compared is not None else None,
         shadow_windows=settings.triton_batch,
-        networks=list(contracts) if settings.needs_model else [] if settings.imputer in WITHOUT_NETWORK else None,
+        networks=networks,
         budget=settings.budget,
     ), ladder
 

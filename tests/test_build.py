@@ -169,9 +169,9 @@ def test_messages_leave_room_for_their_envelope_below_the_broker_limit(catalogue
 
 @pytest.mark.parametrize(
     ("imputer", "requested", "expected"),
-    [("local", True, True), ("local", False, False), ("interpolation", True, False)],
+    [("local", True, True), ("local", False, False), ("gaussian", True, True), ("interpolation", True, False)],
 )
-def test_upgrades_need_a_model_and_can_be_disabled(
+def test_upgrades_need_a_model_or_a_form_and_can_be_disabled(
     imputer: str, requested: bool, expected: bool, catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from glaim_stream import build
@@ -180,4 +180,4 @@ def test_upgrades_need_a_model_and_can_be_disabled(
     settings = read_settings(catalogue=catalogue, model_repository=tmp_path, imputer=imputer)
     pipeline, _ = create_pipeline(settings, upgrades=requested)
     assert pipeline._upgrades is expected
-    assert create_pipeline(settings)[0]._upgrades is (imputer == "local"), "upgrades are enabled by default"
+    assert create_pipeline(settings)[0]._upgrades is (imputer != "interpolation"), "upgrades are enabled by default"

@@ -32,7 +32,8 @@ withheld_rows = Counter(
 )
 revisions = Counter("glaim_revisions", "Rows published with a revision above 0")
 upgraded_rows = Counter(
-    "glaim_upgraded_rows", "Final rows of a lower rung that the model imputed again once it was available"
+    "glaim_upgraded_rows",
+    "Final rows of a lower rung that the model, or the first closed form, imputed again once it was available",
 )
 windows = Counter("glaim_windows", "Windows passed to the imputer")
 side_windows = Counter("glaim_side_windows", "Windows with hidden observations, passed to the imputer to score it")

@@ -21,7 +21,7 @@ _SEVERITY_BITS = 30
 # topic, and a worker that rebuilt its windows assigns the same ones as its predecessor.
 PROVISIONAL = 0  # the first estimate, made when the step closes
 FINAL = 1  # made `revise_after` steps later, with observations on both sides of the hole
-UPGRADED = 2  # a final row of a fallback, made again by the model
+UPGRADED = 2  # a final row of a fallback, made again by the model, or by the first closed form
 FIRST_CORRECTION = 3  # a late reading changed the cell; each further one adds 1
 
 MAX_NAME_CHARS = 249  # Kafka's limit for its own names; a pattern must not admit a name that fills a message

@@ -121,7 +121,8 @@ class Pipeline:
                 by their recent errors, and intervals follow these errors (glaim_stream.blend.reach), also those of
                 interpolated values; 0 switches off probing, blending and this.
             score_least: probe windows at each step, however few groups there are.
-            upgrades: fill finals of a lower rung again when the model is back.
+            upgrades: fill finals of a lower rung again when the network is back or, for a model without one, when the
+                first closed form is there.
             clock_kept: whether commits record the closes by the wall clock (glaim_stream.windows.clock).
             quality: sum up the errors on the probes and on late readings as records (output.quality); not used
                 where `score_share` is 0.
@@ -239,7 +240,7 @@ class Pipeline:
         ]
 
     def upgrades(self, windows: PartitionWindows, scores: PartitionScores) -> list[Closed]:
-        """Return the finals of a lower rung that the model should fill again now."""
+        """Return the finals of a lower rung that network or closed form should fill again now."""
         return [self.codes.hold(each) for each in windows.due_upgrades(scores.upgrades)] if self._upgrades else []
 
     async def query(

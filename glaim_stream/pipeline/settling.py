@@ -13,6 +13,7 @@ from glaim_stream.blend import ModelScores, Predictions, Reaching, Scored, blend
 from glaim_stream.core import metrics
 from glaim_stream.core.catalogue import Catalogue
 from glaim_stream.core.vocabulary import Method
+from glaim_stream.imputers import Imputed
 from glaim_stream.output import HalfWidths, Rows, SensorTables, publishable, repair
 from glaim_stream.output.quality import PartitionQuality
 from glaim_stream.pipeline.accuracy import count_accuracy, count_stretch, count_weights, published_probes, scored_cells
@@ -26,7 +27,7 @@ from glaim_stream.pipeline.predictions import (
 )
 from glaim_stream.pipeline.querying import Answer
 from glaim_stream.pipeline.shadow import Shadow
-from glaim_stream.windows import Closed, Place, Probes, Upgrades
+from glaim_stream.windows import Closed, Place, Probes
 
 Ints = NDArray[np.int64] | NDArray[np.int32]
 Doubles = NDArray[np.float64]
@@ -99,8 +100,7 @@ class Settling:
                 self.tables, of_model, answer, holes, hole_weight, questions, probe_weight, truth
             )
             self._count_probes(scores, answer, questions, probe_weight, probe_half, again=again)
-        if self.upgrades:
-            _note_for_upgrades(scores.upgrades[answer.model_index], answer)
+        self._note_for_upgrades(scores, answer)
         if answer.closed is None:
             return None
         rows = repair(answer.closed, imputed, table, self.versions, table_of, answer.limits, half, answer.kinds)
@@ -133,8 +133,12 @@ class Settling:
             scores.quality.models[answer.model_index].add_probes(scored_cells(given))
 
     def _settle_upgrade(self, scores: PartitionScores, answer: Answer) -> tuple[int, Rows] | None:
+        self._note_for_upgrades(scores, answer)
+        better = holes_of(answer.closed, *self._best(answer))[1]
+        if not better.any():  # it is away again; weights for fewer experts would forget the errors of all
+            return None
         rows, weighted = self._by_latest(scores, answer)
-        better = holes_of(answer.closed, answer.imputed)[1] & (rows.method != Method.NONE)  # null replaces no value
+        better &= rows.method != Method.NONE  # null replaces no value
         metrics.upgraded_rows.inc(int(better.sum()))
         if weighted is not None:
             name = self.catalogue.models[answer.model_index].name
@@ -154,6 +158,7 @@ class Settling:
         """
         if answer.closed is None:
             return None
+        self._note_for_upgrades(scores, answer)
         rows, weighted = self._by_latest(scores, answer)
         if weighted is not None:
             model = self.catalogue.models[answer.model_index]
@@ -168,7 +173,6 @@ class Settling:
         """Make rows by the newest scores, without adding to them; also the holes and the experts' weights."""
         closed, imputed = answer.closed, answer.imputed
         assert closed is not None
-        _note_for_upgrades(scores.upgrades[answer.model_index], answer)
         half, weighted = None, None
         if self.scored and imputed is not None:
             model, of_model = self.catalogue.models[answer.model_index], scores.models[answer.model_index]
@@ -181,6 +185,33 @@ class Settling:
         table = self.tables[answer.model_index]
         return repair(closed, imputed, table, self.versions, table_of, answer.limits, half, answer.kinds), weighted
 
+    def _best(self, answer: Answer) -> tuple[Imputed | None, Method]:
+        """The answer for holes of the model's network, or of its closed form if it has none, and the method of each."""
+        if self.catalogue.models[answer.model_index].name in self.networks:
+            return answer.imputed, Method.MODEL
+        return answer.imputed if answer.form is None else answer.form, Method.GAUSSIAN
+
+    def _note_for_upgrades(self, scores: PartitionScores, answer: Answer) -> None:
+        """Remember which finals a lower rung has filled, and whether network or closed form answers now."""
+        if not self.upgrades:
+            return
+        upgrades, (best, method), probes = scores.upgrades[answer.model_index], self._best(answer), answer.probe_imputed
+        rows, by_best = holes_of(answer.closed, best, method)
+        if method == Method.MODEL:
+            here = bool(by_best.any()) or (probes is not None and bool((probes.method == method).any()))
+            if len(rows) or probes is not None:
+                upgrades.available = here
+        elif len(rows) or probes is not None:  # cells that the form declines have its version, and do not wait
+            asked = [each for each in (best, answer.probe_form or probes) if each is not None]
+            steps = answer.probes.step if answer.probes is not None else np.empty(0, np.int64)
+            upgrades.note_form(
+                here=any(map(any, (each.version for each in asked))), probed=steps if self.scored else None
+            )
+            if best is not None and answer.closed is not None:
+                by_best = np.array([version != "" for version in best.version])[answer.closed.window[rows]]
+        if answer.closed is not None:
+            upgrades.add(answer.closed, rows[~by_best])
+
     def _note_stretches(self, quality: PartitionQuality, answer: Answer, *, again: bool) -> None:
         """Take the stretches that the newest probe shows to be over; those of an earlier settling were published."""
         if answer.probes is None:
@@ -192,16 +223,6 @@ class Settling:
         for source, stretch in over:
             count_stretch(model.name, len(model.sensors), source, stretch)
         quality.note_over(answer.model_index, over)
-
-
-def _note_for_upgrades(upgrades: Upgrades, answer: Answer) -> None:
-    """Remember which finals a lower rung has filled, and whether the model answers now."""
-    rows, by_model = holes_of(answer.closed, answer.imputed)
-    probed_by_model = answer.probe_imputed is not None and bool((answer.probe_imputed.method == Method.MODEL).any())
-    if len(rows) or answer.probe_imputed is not None:
-        upgrades.model_available = probed_by_model or bool(by_model.any())
-    if answer.closed is not None:
-        upgrades.add(answer.closed, rows[~by_model])
 
 
 def adapted(

@@ -1,12 +1,16 @@
-"""Upgrades: final rows that a fallback imputer made are made again once the model is available.
+"""Upgrades: final rows that a fallback imputer made are made again once the best imputer of the model is available.
 
-The final row of step t was made from the window that ends at e = t + `revise_after`. By the time the model is back, the
+That is its network; for a model without one it is the closed form, which is away until the first one has been learned.
+Where answers are blended, the errors of a form that has just come are not known yet, and neither are the weights and
+intervals that follow from them. So rows wait until it has answered the probes of `PROBED_STEPS` steps.
+
+The final row of step t was made from the window that ends at e = t + `revise_after`. By the time it is back, the
 rings hold only the steps from `closable - window` on, so of the `window` steps up to e the oldest `closable - 1 - e`
 are gone and count as not observed. A final row is made again while half of its window is held: after an outage of up to
 48 steps for a window of 96. Older rows stay as the fallback made them.
 
 Waiting upgrades are kept in memory only and lost in a crash or a rebuild: an upgrade is best effort, and the row that
-it would have replaced stays valid. The topic does not record when the model came back, either.
+it would have replaced stays valid. The topic does not record when a model came back or a form came, either.
 """
 
 from __future__ import annotations
@@ -19,16 +23,18 @@ from glaim_stream.windows.closed import Closed
 from glaim_stream.windows.holes import Rules
 from glaim_stream.windows.rings import Rings
 
+PROBED_STEPS = 8  # after them, the factors of intervals follow from the errors of a whole block (blend.reach)
 MOST_ROWS = 512  # rows per batch, so that catching up delays no other row
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
 class Upgrades:
-    """Final rows of one model's groups in one partition that wait for the model."""
+    """Final rows of one model's groups in one partition that wait for its best imputer."""
 
     def __init__(self) -> None:
-        self.model_available = False  # whether the model made the last answer
+        self.available = False  # whether they are to be made again now
+        self._probed_from: int | None = None  # first step of the probes that the present closed form has answered
         self._waiting: Ints = np.empty((4, 0), np.int64)  # group code, sensor, start of the step in ms, gap age
 
     def __len__(self) -> int:
@@ -41,13 +47,26 @@ class Upgrades:
             added = np.array([closed.group[rows], closed.sensor[rows], closed.ts_ms[rows], closed.gap_age[rows]])
             self._waiting = np.concatenate([self._waiting, added.astype(np.int64)], axis=1)
 
+    def note_form(self, *, here: bool, probed: Ints | None) -> None:
+        """Note whether the closed form of a model without a network has answered.
+
+        Args:
+            here: whether it has.
+            probed: steps of the probes that were asked, int64 ascending, maybe none; None: it is not blended.
+        """
+        if not here or probed is None:
+            self.available, self._probed_from = here, None
+        elif len(probed):
+            self._probed_from = int(probed[0]) if self._probed_from is None else self._probed_from
+            self.available = int(probed[-1]) - self._probed_from >= PROBED_STEPS
+
     def group_codes(self) -> NDArray[np.int32]:
         """Codes of the groups that wait."""
         codes: NDArray[np.int32] = self._waiting[0].astype(np.int32)
         return codes
 
     def due(self, rings: Rings, rules: Rules) -> Closed | None:
-        """Final rows to make again now, the oldest first; None while the model is unavailable or nothing waits.
+        """Final rows to make again now, the oldest first; None while the imputer is unavailable or nothing waits.
 
         The rows returned no longer wait. A cell that a late reading has filled since needs no upgrade.
         """
@@ -56,7 +75,7 @@ class Upgrades:
         gone = rings.closable - 1 - (self._waiting[2] // rules.step_ms + rules.revise_after)
         most_gone = min(rules.window // 2, rules.window - rules.revise_after - 2)
         self._waiting = self._waiting[:, gone <= most_gone]
-        if not self.model_available or len(self) == 0:
+        if not self.available or len(self) == 0:
             return None
         cells, self._waiting = self._waiting[:, :MOST_ROWS], self._waiting[:, MOST_ROWS:]
         row, step = rings.rows(cells[0].astype(np.int32)), cells[2] // rules.step_ms

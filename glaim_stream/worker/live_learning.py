@@ -158,8 +158,8 @@ async def _learn(settings: Settings, model: Model, folder: Path, schedule: Sched
     if first and outcome["chosen"] and folder.parent == settings.model_repository:  # where a replay finds it
         since = text_of_ms(outcome["until_ms"] - outcome["rows"] * model.step_ms)
         log.info(
-            "holes of model %s before its first form keep their values: `glaim-stream replay --since %s --out "
-            "rows.parquet` fills them with it", model.name, since,
+            "holes of model %s before its first form keep their values, except newest ones: `glaim-stream replay "
+            "--since %s --out rows.parquet` fills them with it", model.name, since,
         )  # fmt: skip
 
 

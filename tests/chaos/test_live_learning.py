@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from deploy.demo.topic import read_topic
 from deploy.kafka import ExternalKafka, LocalKafka
 from glaim_stream.core.contract import FORM_FILE
 from glaim_stream.core.trust import Trust
+from glaim_stream.core.vocabulary import UPGRADED
 from glaim_stream.models import read_sealed_form
 from glaim_stream.models.form_manifest import FORM_MANIFEST
 from glaim_stream.output import read_rows
@@ -170,3 +172,36 @@ def test_workers_that_share_a_repository_learn_for_one_another(
         assert set(logged(worker, TAKEN_UP)) <= learned
     assert versions_of(run) <= learned
     assert sorted(path.name for path in folder.iterdir()) == [FORM_MANIFEST, FORM_FILE]
+
+
+@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+def test_holes_from_before_the_first_form_are_published_again_with_its_values(
+    kafka: Kafka, scenario: MakeScenario, tmp_path: Path, delivery: str
+) -> None:
+    run = learning(scenario, kafka.bootstrap_servers, f"a first form, {delivery}", tmp_path, delivery=delivery)
+    feed = Feed(run, seed=33)
+    with run.streaming([]):
+        worker = run.worker()
+        feed.until(lambda: bool(logged(worker, TAKEN_UP)), "a form")
+        # One step is a batch: after one of many steps, half of no window would be held.
+        feed.until(lambda: bool(run.wait(total=feed.sent) and by_form(run)), "rows that are made again")
+    run.stop()
+    run.end()
+    rows = upgraded(run)
+    placed = {f"gaussian-{each}" for each in logged(worker, PLACED)}
+    assert {row["model_version"] for row in by_form(run)} <= placed
+    assert all(row["final"] and not row["observed"] and row["lower"] <= row["value"] <= row["upper"] for row in rows)
+    keys = [(row["group"], row["sensor"], row["ts"]) for row in rows]
+    assert len(set(keys)) == len(keys), "each once"
+
+
+def upgraded(run: Scenario) -> list[dict[str, Any]]:
+    """The rows of revision 2."""
+    records = read_topic(run.settings, run.settings.output_topic)
+    rows = [row for part in records.values() for each in part for row in read_rows(each.value).to_pylist()]
+    return [row for row in rows if row["revision"] == UPGRADED]
+
+
+def by_form(run: Scenario) -> list[dict[str, Any]]:
+    """Those in which the form has a part: where a baseline had smaller errors, the row is made by it again."""
+    return [row for row in upgraded(run) if row["method"] in ("gaussian", "blend")]

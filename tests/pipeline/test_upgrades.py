@@ -1,4 +1,4 @@
-"""Upgrades: the model replaces the final rows of a fallback once, while half of their window is available."""
+"""Upgrades: model or first closed form replaces final rows of a fallback once, while half of their window is held."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,12 +8,13 @@ import pytest
 from prometheus_client import REGISTRY
 
 from glaim_stream.blend import Scores
+from glaim_stream.core.errors import ImputerAbsent, ImputerError
 from glaim_stream.core.vocabulary import UPGRADED, Method
-from glaim_stream.imputers import Imputed, Interpolation, WindowImputer, Windows
-from glaim_stream.output import METHODS
+from glaim_stream.imputers import BlendedRung, Imputed, Interpolation, Ladder, WindowImputer, Windows
+from glaim_stream.output import METHODS, Rows
 from glaim_stream.pipeline import Pipeline
-from glaim_stream.windows import PartitionWindows
-from glaim_stream.windows.upgrades import MOST_ROWS
+from glaim_stream.windows import PartitionWindows, upgrades
+from tests.pipeline.form_streams import Form
 from tests.support import Neighbours, Record, catalogue, json_record
 
 NOW_MS = 10**9
@@ -45,9 +46,10 @@ class ByForm(Interpolation):
 class Partition:
     """One partition that is fed batch by batch."""
 
-    def __init__(self, *, groups: int = 2) -> None:
+    def __init__(self, *, groups: int = 2, pipeline: Pipeline | None = None) -> None:
         self.imputer = Interruptible()
-        self.pipeline = Pipeline(RULES, {}, self.imputer, upgrades=True)
+        self.pipeline = pipeline or Pipeline(RULES, {}, self.imputer, upgrades=True)
+        self.rows: list[Rows] = []
         self.windows: PartitionWindows = self.pipeline.windows()
         self.scores: Scores = self.pipeline.scores()
         self.groups = groups
@@ -74,6 +76,7 @@ class Partition:
         upgrades = self.pipeline.upgrades(self.windows, self.scores)
         answers = await self.pipeline.query(applied.closed, applied.probes, upgrades)
         for _, rows in self.pipeline.settle(self.scores, answers):
+            self.rows.append(rows)
             out += [
                 (self.pipeline.index.names[group], sensor, ts // 1000, revision, METHODS[method], final)
                 for group, sensor, ts, revision, method, final in zip(
@@ -193,7 +196,7 @@ async def test_many_upgrades_are_spread_over_batches() -> None:
     await partition.run([43, 44], silent=[43])
     first = upgraded(await partition.run([45]))
     second = upgraded(await partition.run([46]))
-    assert (len(first), len(first + second)) == (MOST_ROWS, 150 * len(silent))
+    assert (len(first), len(first + second)) == (upgrades.MOST_ROWS, 150 * len(silent))
     assert [row[2] for row in first] == sorted(row[2] for row in first), "the oldest first"
 
 
@@ -215,3 +218,104 @@ async def test_a_final_row_is_upgraded_while_half_of_its_window_is_held(silent: 
     partition.imputer.available = True
     await partition.run(range(60, 62), silent=[60])
     assert [row[2] for row in upgraded(await partition.run([62, 63]))] == expected
+
+
+NONE_YET = ImputerAbsent("none has been learned")
+
+
+def learning(*, blended: bool) -> tuple[Form, Partition]:
+    """A closed form that is not there yet, and a partition of a model without a network."""
+    form = Form(Neighbours())
+    form.outcome = NONE_YET
+    rungs = [Interpolation()] if blended else [form, Interpolation()]
+    pipeline = Pipeline(
+        RULES, {}, Ladder(rungs, rest_s=0.0), form_expert=BlendedRung(form), score_share=1.0 if blended else 0.0,
+        upgrades=True, networks=[],
+    )  # fmt: skip
+    return form, Partition(pipeline=pipeline)
+
+
+def holes(*steps: int) -> list[tuple[str, int, int]]:
+    return [(f"g{group}", 0, step) for group in (0, 1) for step in steps]
+
+
+async def batches(partition: Partition, steps: Sequence[int], *, silent: Sequence[int] = ()) -> list[Row]:
+    """The upgraded rows of steps that come one by one, as live ones do."""
+    return upgraded([row for step in steps for row in await partition.run([step], silent=silent)])
+
+
+@pytest.mark.parametrize("blended", [True, False])
+async def test_finals_from_before_the_first_form_are_made_again_by_it_once(*, blended: bool) -> None:
+    form, partition = learning(blended=blended)
+    before = counted()
+    assert upgraded(await partition.run(range(40), silent=[20, 35, 36])) == []
+    form.outcome = None
+    last = 41 + (upgrades.PROBED_STEPS if blended else 0)
+    assert await batches(partition, range(40, last), silent=[40]) == [], "its errors are not known yet"
+    rows = await batches(partition, range(last, last + 3), silent=[last])
+    assert sorted(row[:3] for row in rows) == holes(35, 36), "of step 20, less than half of the window is held"
+    assert {row[3:] for row in rows} <= {(UPGRADED, "gaussian", True), (UPGRADED, "blend", True)}
+    assert counted() == before + 4
+    for again in [rows for rows in partition.rows if (rows.revision == UPGRADED).any()]:
+        assert {partition.pipeline._versions[code] for code in again.version.tolist()} == {"gaussian-01234567"}
+        assert (again.lower < again.value).all()
+        assert (again.value < again.upper).all()
+    form.version = "76543210"
+    assert await batches(partition, range(last + 3, last + 30), silent=[last + 5]) == [], "nor by the next form"
+    assert len(partition.scores.upgrades[0]) == 0
+
+
+@pytest.mark.parametrize("blended", [True, False])
+async def test_a_form_that_is_withdrawn_before_its_answer_leaves_the_rows_to_the_next_one(*, blended: bool) -> None:
+    form, partition = learning(blended=blended)
+    await partition.run(range(30), silent=[25, 26])
+    form.outcome = None
+    start = 31 + upgrades.PROBED_STEPS if blended else 32
+    await batches(partition, range(30, start), silent=[30])
+    waiting = partition.scores.upgrades[0]
+    assert (waiting.available, len(waiting)) == (True, 4)
+    form.outcome = NONE_YET
+    assert await batches(partition, [start, start + 1], silent=[start]) == []
+    assert not waiting.available
+    assert len(waiting) == (4 if blended else 6), "also those that the form has not made final"
+    assert await batches(partition, range(start + 2, start + 5)) == []
+    form.outcome, form.version = None, "76543210"
+    again = await batches(partition, range(start + 5, start + 20), silent=[start + 5])
+    expected = [start] if blended else [25, 26, 30, start]  # as long as half of their windows are held
+    assert sorted(row[:3] for row in again) == holes(*expected)
+    assert len(waiting) == 0
+
+
+@pytest.mark.parametrize("blended", [True, False])
+async def test_cells_that_the_form_declines_are_left_and_not_asked_for_again(*, blended: bool) -> None:
+    form, partition = learning(blended=blended)
+    await partition.run(range(30), silent=[26])
+    form.outcome, form.declines = None, True
+    assert await batches(partition, range(30, 38), silent=[30, 31]) == []
+    assert len(partition.scores.upgrades[0]) == (0 if not blended else 2), "those from before it came"
+    assert await batches(partition, range(38, 50), silent=[35]) == []
+    assert len(partition.scores.upgrades[0]) == 0
+
+
+async def test_a_form_that_fails_is_away_until_it_has_answered_the_probes_of_as_many_steps_again() -> None:
+    form, partition = learning(blended=True)
+    await partition.run(range(30), silent=[26])
+    form.outcome = None
+    await batches(partition, range(30, 36))
+    form.outcome = ImputerError("it fails")
+    await batches(partition, [36])
+    form.outcome = None
+    assert await batches(partition, range(37, 37 + upgrades.PROBED_STEPS), silent=[38]) == []
+    assert not partition.scores.upgrades[0].available
+
+
+async def test_rows_of_a_network_that_is_away_wait_for_it_and_not_for_a_form() -> None:
+    form, imputer = Form(Neighbours()), Interruptible()
+    expert = BlendedRung(form)
+    partition = Partition(pipeline=Pipeline(RULES, {}, imputer, form_expert=expert, score_share=1.0, upgrades=True))
+    imputer.available, form.outcome = False, NONE_YET
+    await partition.run(range(30), silent=[27])
+    form.outcome = None
+    assert await batches(partition, range(30, 39)) == []
+    imputer.available = True
+    assert {row[:3] for row in await batches(partition, range(39, 42))} == set(holes(27))
