@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from glaim_stream.kafka.ranges import Progress, Range, no_topic, partitions_of, ranges_of, read_range, reader
     from glaim_stream.kafka.send import Headers, Send, send_errors
     from glaim_stream.kafka.tail import Filter, Start, await_output, fits, follow_rows, names_there
-    from glaim_stream.kafka.topics import connected_admin, ensure_topic, ensure_topics, topic_id
+    from glaim_stream.kafka.topics import connected_admin, ensure_topic, ensure_topics, is_replaced, topic_identity
     from glaim_stream.kafka.transactions import TransactionalPublisher, transactional_id
     from glaim_stream.kafka.unreadable import read_every_record
     from glaim_stream.kafka.wire import Record
@@ -67,6 +67,7 @@ __all__ = [
     "extra_options",
     "fits",
     "follow_rows",
+    "is_replaced",
     "kafka_options",
     "lost_range",
     "names_there",
@@ -84,7 +85,7 @@ __all__ = [
     "rebuild_from_metadata",
     "require_partition",
     "send_errors",
-    "topic_id",
+    "topic_identity",
     "transaction_timeout_ms",
     "transactional_id",
 ]

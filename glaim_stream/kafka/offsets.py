@@ -17,10 +17,11 @@ from glaim_stream.windows import ClockClose
 
 METADATA_PREFIX: Final = "glaim/1 rebuild_from="
 AT_PREFIX: Final = " at="
+TOPIC_PREFIX: Final = " topic="
 STAMPS_PREFIX: Final = " stamps="
 CLOCK_PREFIX: Final = " clock="
 _METADATA: Final = re.compile(
-    rf"{METADATA_PREFIX}(?P<rebuild_from>\d+)({AT_PREFIX}(?P<at>\d+))?"
+    rf"{METADATA_PREFIX}(?P<rebuild_from>\d+)({AT_PREFIX}(?P<at>\d+))?({TOPIC_PREFIX}(?P<topic>\S+))?"
     rf"({STAMPS_PREFIX}(?P<stamps>\S*))?({CLOCK_PREFIX}(?P<clock>.*))?"
 )
 _MOST_METADATA_BYTES = 3500  # a broker takes 4,096
@@ -59,13 +60,14 @@ class Commit:
 
     `rebuild_from` is the lowest offset that still feeds a window. The decisions of the wall clock are not in the topic:
     `clock` holds the steps that it published, and `stamps` the text of the ticks by which it judged the records' times
-    (glaim_stream.core.stamps). A rebuild repeats both.
+    (glaim_stream.core.stamps). A rebuild repeats both. `topic` is the topic's identity, if it is known.
     """
 
     offset: int
     rebuild_from: int
     clock: tuple[ClockClose, ...] = ()
     stamps: str = ""
+    topic: str = ""
 
     @property
     def metadata(self) -> str:
@@ -75,6 +77,7 @@ class Commit:
         metadata unchanged, whose offsets mean other records there.
         """
         text = f"{METADATA_PREFIX}{self.rebuild_from}{AT_PREFIX}{self.offset}"
+        text += f"{TOPIC_PREFIX}{self.topic}" if self.topic else ""
         text += f"{STAMPS_PREFIX}{self.stamps}" if self.stamps else ""
         for oldest in range(len(self.clock)):  # the oldest closes are left out where they do not fit
             closes = [[each.offset, each.model, each.through] for each in self.clock[oldest:]]
@@ -140,7 +143,8 @@ def commit_from_metadata(offset: int, metadata: str | None) -> Commit:
     found = _written_for(offset, metadata)
     if found is None:
         return Commit(offset, 0)
-    return Commit(offset, int(found["rebuild_from"]), _clock_of(found["clock"] or "[]"), found["stamps"] or "")
+    clock, stamps = _clock_of(found["clock"] or "[]"), found["stamps"] or ""
+    return Commit(offset, int(found["rebuild_from"]), clock, stamps, found["topic"] or "")
 
 
 def _written_for(offset: int, metadata: str | None) -> re.Match[str] | None:

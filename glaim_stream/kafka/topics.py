@@ -91,8 +91,10 @@ def connected_admin(settings: Settings) -> Iterator[KafkaAdminClient]:
         admin.close()
 
 
-def topic_id(settings: Settings, topic: str) -> str | None:
-    """The id that a topic keeps for its life; None if there is no such topic, or from brokers before 2.8.
+def topic_identity(settings: Settings, topic: str) -> str | None:
+    """The ids of the cluster and of the topic, `CLUSTER/TOPIC`, the second of which a topic keeps for its life.
+
+    None if there is no such topic, or from brokers before 2.8.
 
     Raises:
         BrokerUnready: no broker answers.
@@ -100,8 +102,17 @@ def topic_id(settings: Settings, topic: str) -> str | None:
     """
     with connected_admin(settings) as admin:
         (found,) = admin.describe_topics([topic])
+        cluster = admin.describe_cluster().get("cluster_id") or ""
     id_ = str(found.get("topic_id") or "")
-    return id_ if id_.strip("0-") else None
+    return f"{cluster}/{id_}" if id_.strip("0-") else None
+
+
+def is_replaced(former: str, now: str | None) -> bool:
+    """Whether a topic was deleted and made anew in its cluster, by its identities; "" and None are unknown.
+
+    A mirror copies commits to a cluster where the topic has another id, and the same records.
+    """
+    return bool(former and now) and former != now and former.split("/")[0] == str(now).split("/")[0]
 
 
 def _partitions(admin: KafkaAdminClient, topic: str) -> int | None:

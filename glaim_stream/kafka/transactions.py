@@ -15,6 +15,7 @@ import logging
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import (
@@ -33,11 +34,12 @@ from glaim_stream.core.retry import OWNERSHIP, PUBLISH, READ_COMMIT
 from glaim_stream.core.settings import Settings
 from glaim_stream.kafka.commits import read_commit
 from glaim_stream.kafka.connection import producer_options, transaction_timeout_ms
-from glaim_stream.kafka.offsets import Commit
+from glaim_stream.kafka.offsets import Commit, commit_from_metadata
 from glaim_stream.kafka.outgoing import Outgoing, Reduction, outgoing
 from glaim_stream.kafka.partitions import require_partition
 from glaim_stream.kafka.prompt_sender import send_promptly
 from glaim_stream.kafka.publish import pause_after_refusal, smaller
+from glaim_stream.kafka.topics import is_replaced
 from glaim_stream.output import Output
 
 log = logging.getLogger(__name__)
@@ -65,7 +67,9 @@ class _Refused(Exception):
 class TransactionalPublisher:
     """Publishes the output of one input partition together with its commit."""
 
-    def __init__(self, settings: Settings, topic: str, partition: int, confirm: Confirm) -> None:
+    def __init__(
+        self, settings: Settings, topic: str, partition: int, confirm: Confirm, identity: Callable[[], str] = str
+    ) -> None:
         """Prepare; `begin` connects.
 
         Args:
@@ -74,7 +78,9 @@ class TransactionalPublisher:
             partition: number of the input partition.
             confirm: asks whether the broker still counts the partition as ours. It is called before a producer is
                 initialised, because a former owner would fence its successor.
+            identity: returns the identity of the topic, "" while it is unknown; commits carry it.
         """
+        self._identity = identity
         self._settings = settings
         self._tp = TopicPartition(topic, partition)
         self._confirm = confirm
@@ -97,7 +103,10 @@ class TransactionalPublisher:
         """
         await self._initialise()
         self._committed = await self._read_commit()
-        return None if self._committed is None else self._committed.offset
+        if self._committed is None:
+            return None
+        former = commit_from_metadata(self._committed.offset, self._committed.metadata).topic
+        return None if is_replaced(former, self._identity()) else self._committed.offset
 
     async def publish(self, outputs: Sequence[Output], commit: Commit) -> None:
         """Publish outputs and the commit in one transaction; return when it is committed.
@@ -109,7 +118,7 @@ class TransactionalPublisher:
         messages = [
             message for output in outputs for message in outgoing(output, self._settings, once_from=self.once_from)
         ]
-        wanted = OffsetAndMetadata(commit.offset, commit.metadata)
+        wanted = OffsetAndMetadata(commit.offset, replace(commit, topic=self._identity()).metadata)
         pauses = PUBLISH.pauses()
         while True:
             pause_s = 0.0

@@ -31,6 +31,7 @@ from glaim_stream.kafka import (
     extra_options,
     quality_records,
     read_every_record,
+    topic_identity,
 )
 from glaim_stream.output import Output
 from glaim_stream.output.quality import KeptKeys
@@ -65,10 +66,12 @@ class WorkerApp(faust.App):
     Attributes:
         consumer_options: keyword arguments of the consumer in the group.
         producer_extra: the user's options for the producer, beside Faust's own.
+        identify: returns the identity of the input topic, see `topic_identity`; called in a thread.
     """
 
     consumer_options: Mapping[str, Any]
     producer_extra: Mapping[str, Any]
+    identify: Callable[[], str | None]
 
     def _create_directories(self) -> None:
         """Create nothing: Faust's directories, by default below the working directory, are for tables on disk."""
@@ -118,6 +121,7 @@ def create_app(
         web_enabled=False,
     )
     app.consumer_options = consumer
+    app.identify = partial(topic_identity, settings, settings.input_topic)
     app.producer_extra = extra_options(settings.kafka_extra, AIOKafkaProducer)
     topic = app.topic(settings.input_topic, schema=BatchSchema(), acks=True)
     send = faust_send(app, settings)
@@ -175,7 +179,9 @@ def create_app(
         async def confirmed() -> bool | None:
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(confirm(tp), here))
 
-        transactions = TransactionalPublisher(settings, tp.topic, tp.partition, confirmed)
+        transactions = TransactionalPublisher(
+            settings, tp.topic, tp.partition, confirmed, identity=lambda: app.consumer.topic_identity
+        )
         return ExactlyOnce(transactions, lambda offset: app.consumer.continue_from(tp, offset), own_loop)
 
     async def confirm(tp: TP, *, recently: bool = False) -> bool | None:
@@ -292,7 +298,11 @@ def create_app(
 
     @app.task  # type: ignore[untyped-decorator]
     async def lost() -> None:
-        await LostOffsets(settings, send).watch(app.consumer.gaps, lambda: _answered(app, Consumer.committable_to))
+        def known(identity: str) -> None:
+            app.consumer.topic_identity = identity
+
+        watch_for = LostOffsets(settings, send, known)
+        await watch_for.watch(app.consumer.gaps, lambda: _answered(app, Consumer.committable_to))
 
     return app
 

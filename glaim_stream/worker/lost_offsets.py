@@ -19,7 +19,7 @@ from glaim_stream.core.errors import SendError
 from glaim_stream.core.retry import LOST_OFFSETS
 from glaim_stream.core.settings import Settings
 from glaim_stream.core.times import steady_s
-from glaim_stream.kafka import Loss, Send, consumer_options, lost_range, topic_id
+from glaim_stream.kafka import Loss, Send, consumer_options, lost_range, topic_identity
 from glaim_stream.output import DOCUMENT_TYPE
 
 log = logging.getLogger(__name__)
@@ -79,8 +79,17 @@ class Gaps:
 class LostOffsets:
     """Judges gaps, and reports each lost offset once."""
 
-    def __init__(self, settings: Settings, send: Send) -> None:
-        self._settings, self._send = settings, send
+    def __init__(
+        self, settings: Settings, send: Send, on_topic: Callable[[str], object] = lambda identity: None
+    ) -> None:
+        """Prepare.
+
+        Args:
+            settings: the worker's settings.
+            send: sends a message.
+            on_topic: receives the identity of the input topic at each look at it.
+        """
+        self._settings, self._send, self._on_topic = settings, send, on_topic
         self._removed_until: dict[int, int] = {}  # end of the reported range by partition
         self._truncated: set[tuple[int, int]] = set()  # partitions and commits that were reported
         self._topic_id: str | None = None
@@ -138,7 +147,7 @@ class LostOffsets:
 
         Where the new topic ends below its position, the client begins with the oldest record.
         """
-        found = await asyncio.to_thread(topic_id, self._settings, self._settings.input_topic)
+        found = await asyncio.to_thread(topic_identity, self._settings, self._settings.input_topic)
         if found is not None and self._topic_id not in (None, found):
             log.error("%s was deleted and made anew while this worker read it", self._settings.input_topic)
             for partition in sorted(self._passed.keys() & answered.keys() - gaps.set_back):
@@ -147,6 +156,7 @@ class LostOffsets:
                     await self._report(Loss(tp.topic, partition, 0, passed, "replaced"), passed)
         gaps.set_back.clear()
         self._topic_id = found or self._topic_id
+        self._on_topic(found or "")
         self._passed = {partition: offset for partition, offset in answered.items() if offset}
 
     async def _judge(self, consumer: AIOKafkaConsumer, partition: int, holes: Sequence[tuple[int, int | None]]) -> None:

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from time import monotonic
 from typing import Any, cast
 
@@ -30,7 +31,7 @@ from faust.types.tuples import ConsumerMessage
 from mode.utils.futures import notify
 
 from glaim_stream.core.times import steady_s
-from glaim_stream.kafka import OffsetLedger, Record
+from glaim_stream.kafka import OffsetLedger, Record, commit_from_metadata, is_replaced
 from glaim_stream.worker.batches import Batch, bounded
 from glaim_stream.worker.lost_offsets import Gaps
 
@@ -40,6 +41,7 @@ _RECENTLY_S = 1.0
 _REFUSED_PAUSE_S, _REFUSED_QUIET_S = 2.0, 10.0  # pauses: between fetches without a right, between log lines about it
 _NEWER_S = 0.005  # a broker answers a fetch within about 1 ms where it has records
 _RESET_S = 1.0
+_IDENTITY_S = 5.0  # longest wait for the identity of the input topic, which takes a connection
 _SEEK_SHARE = 0.75  # share of Faust's timeout for a seek
 
 
@@ -128,7 +130,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         """Seek the assigned partitions to their commits, and those without one to their beginning.
 
         aiokafka leaves the latter where they are, so records that were polled in a rebalance and dropped would never be
-        delivered.
+        delivered. A commit in a topic that was deleted and made anew since counts as none.
         """
         offsets: Mapping[TP, int] = await self.call_thread(self._seek_to_committed)
         return offsets
@@ -136,6 +138,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     async def _seek_to_committed(self) -> Mapping[TP, int]:
         consumer = self._ensure_consumer()
         offsets: Mapping[TP, int] = await consumer.seek_to_committed()
+        offsets = {**offsets, **dict.fromkeys(await _made_anew(consumer, self.consumer, offsets), 0)}
         left = {tp for tp, offset in offsets.items() if not offset} & consumer.assignment()
         if left:
             # The call waits for the partitions' leaders, and one may be away. The seek holds without that wait too.
@@ -200,6 +203,31 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             log.warning("%s (%s); `glaim-stream check --only kafka` names the command", what, type(error).__name__)
 
 
+async def _made_anew(consumer: AIOKafkaConsumer, owner: Any, offsets: Mapping[TP, int]) -> list[TP]:
+    """The partitions whose commit is of a topic that was deleted and made anew since, by the identity of the topic.
+
+    A broker removes the commits of a deleted topic, but a worker that stops just then commits once more.
+    """
+    identify = getattr(getattr(owner, "app", None), "identify", None)
+    if identify is None or not any(offsets.values()):
+        return []
+    try:
+        identity = await asyncio.wait_for(asyncio.to_thread(identify), _IDENTITY_S)
+        commits = await consumer._coordinator.fetch_committed_offsets([tp for tp, offset in offsets.items() if offset])
+    except Exception as error:  # no broker has answered: the commits count
+        log.debug("cannot tell whether the input topic was made anew: %r", error)
+        return []
+    owner.topic_identity = identity or ""
+    known = {tp: commit_from_metadata(each.offset, each.metadata) for tp, each in commits.items()}
+    found = [tp for tp, commit in known.items() if is_replaced(commit.topic, identity)]
+    for tp in found:
+        log.error(
+            "%s-%d was deleted and made anew since offset %d was committed: it is read from its beginning",
+            tp.topic, tp.partition, known[tp].offset,
+        )  # fmt: skip
+    return found
+
+
 def _names(tps: Iterable[TP]) -> str:
     return ", ".join(sorted({tp.topic for tp in tps}))
 
@@ -225,6 +253,8 @@ class NoReadOffsets(dict[TP, int | None]):
 
 class Consumer(driver.Consumer):
     """A consumer that delivers batches and commits what the ledger allows."""
+
+    topic_identity = ""  # of the input topic, once it is known; commits carry it
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.ledgers: dict[TP, OffsetLedger] = {}
@@ -391,7 +421,7 @@ class Consumer(driver.Consumer):
         commit = ledger.committable() if ledger is not None else None
         if commit is None:
             return None
-        self.commit_metadata[(tp, commit.offset)] = commit.metadata
+        self.commit_metadata[(tp, commit.offset)] = replace(commit, topic=self.topic_identity).metadata
         return commit.offset
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:

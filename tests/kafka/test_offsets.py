@@ -1,5 +1,7 @@
 """No commit passes an unanswered record, in any order of answers."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from glaim_stream.kafka.offsets import (
     commit_from_metadata,
     rebuild_from_metadata,
 )
+from glaim_stream.kafka.topics import is_replaced
 from glaim_stream.windows import ClockClose
 
 
@@ -134,6 +137,8 @@ def test_what_the_wall_clock_decided_is_read_back() -> None:
     clock = (ClockClose(7, "a model", 12), ClockClose(9, "b", -3))
     commit = Commit(9, 4, clock, "0:1000000,5:1100000")
     assert commit_from_metadata(9, commit.metadata) == commit
+    named = replace(commit, topic="cluster/topic")
+    assert commit_from_metadata(9, named.metadata) == named
     assert rebuild_from_metadata(9, commit.metadata) == 4
     assert commit.metadata.endswith('[[7,"a model",12],[9,"b",-3]]'), "every blank is room for fewer closes"
 
@@ -161,3 +166,9 @@ def test_metadata_leaves_out_the_oldest_closes_that_a_broker_would_not_take() ->
 @pytest.mark.parametrize("text", ["x", "[1]", '[["a","m",1]]', "[[1,2]]", "5", ""])
 def test_an_unreadable_clock_is_left_out(text: str) -> None:
     assert commit_from_metadata(9, f"{METADATA_PREFIX}4 clock={text}") == Commit(9, 4)
+
+
+def test_a_topic_is_replaced_where_its_id_alone_changes() -> None:
+    assert is_replaced("c/one", "c/two")
+    for former, now in (("c/one", "c/one"), ("", "c/two"), ("c/one", None), ("mirrored/one", "c/two")):
+        assert not is_replaced(former, now)

@@ -196,6 +196,7 @@ class Bare:
     _committed_offset: dict[TP, int] = field(default_factory=dict)
     gaps: Gaps = field(default_factory=Gaps)
     app: FakeApp = field(default_factory=FakeApp)
+    topic_identity: str = ""
     commits: bool = True
     _seeks_done: dict[TP, int] = field(default_factory=dict)
 

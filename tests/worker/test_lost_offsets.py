@@ -105,7 +105,7 @@ async def watching(
     monkeypatch.setattr(module, "AIOKafkaConsumer", broker.consumer)
     monkeypatch.setattr(module, "LOST_OFFSETS", Retry(0.001, 0.001))
     monkeypatch.setattr(module, "TOPIC_LOOK_S", 0.0)
-    monkeypatch.setattr(module, "topic_id", lambda settings, topic: broker.topic_id)
+    monkeypatch.setattr(module, "topic_identity", lambda settings, topic: broker.topic_id)
     gaps = Gaps()
     watch = LostOffsets(SETTINGS, broker.send).watch(gaps, lambda: answered or {}, interval_s=0.005)
     task = asyncio.create_task(watch)
