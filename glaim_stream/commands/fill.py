@@ -208,7 +208,8 @@ def _work(
 ) -> Iterator[Work]:
     """How the groups are worked on: several processes and a folder of finished parts where these are worth it."""
     from glaim_stream.core.cores import usable_cores
-    from glaim_stream.tables import Work, kept_parts
+    from glaim_stream.core.unfinished import kept_parts
+    from glaim_stream.tables import Work
 
     small = sum(each.size for each in found.values) < Work.WORTH
     if len(found.values) < 2 or (jobs is None and (small or minutes is not None)):
@@ -221,7 +222,7 @@ def _work(
         return
     program = [f"{name} {version(name)}" for name in ("glaim-stream", "numpy")]
     state = {"input": hashlib.sha256(raw).hexdigest(), "program": program, **depends_on}
-    with kept_parts(path.with_name(f"{path.name}.parts"), state) as folder:
+    with kept_parts(path.with_name(f"{path.name}.parts"), state, finished="*.npz") as folder:
         if folder.said:
             say([folder.said])
         yield Work(jobs, folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,6 +123,10 @@ def replay(
     plant: PlantFlags,
     messages: MessageFlags,
     form: FileFlags,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of processes that replay partitions. [default: the cores that it may use]"),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be read and written, and do neither.")
     ] = False,
@@ -159,7 +162,7 @@ def replay(
     if dry_run:
         print(f"would write rows to {target.where}, filled by {settings.imputer}")
         return
-    report = asyncio.run(source.replay(settings, target, close=close))
+    report = source.replay(settings, target, close=close, jobs=jobs)
     end_replay(report, target, late=source.late(report))
 
 

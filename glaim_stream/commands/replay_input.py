@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from glaim_stream.commands.sources import (
     FileFlags,
     MessageFlags,
     PlantFlags,
+    open_pieces,
     open_source,
     require_known_groups,
 )
@@ -21,8 +24,10 @@ from glaim_stream.commands.sources import (
 if TYPE_CHECKING:
     from glaim_stream.core.settings import Settings
     from glaim_stream.feed import Source
-    from glaim_stream.feed.replay import Messages, ReplayReport, Target
+    from glaim_stream.feed.replay import Content, Messages, ReplayReport, Target
     from glaim_stream.kafka import Range
+
+_WORTH = 200_000  # records below which processes take longer to start than they save
 
 
 @dataclass(frozen=True)
@@ -68,24 +73,38 @@ class TopicInput:
         """0: the order of a topic is its producers', and the worker rejected the same readings."""
         return 0
 
-    async def replay(self, settings: Settings, target: Target, *, close: bool | None) -> ReplayReport:
+    def replay(self, settings: Settings, target: Target, *, close: bool | None, jobs: int | None) -> ReplayReport:
         """Replay the ranges; steps that are open at the end stay open unless `close` is True."""
         from glaim_stream.commands.console import progress_bar
-        from glaim_stream.feed.replay import replay_ranges
+        from glaim_stream.feed.replay import Job, replay_topic
 
-        with progress_bar(settings.input_topic, "records") as progress:
-            return await replay_ranges(settings, self.ranges, target=target, close=bool(close), on_progress=progress)
+        records = sum(len(warm) + len(part) for warm, part in self.ranges)
+        job = Job(settings, target, bool(close), _jobs(jobs, records))
+        with progress_bar("replay", "records") as progress:
+            return replay_topic(job, self.ranges, progress)
 
 
-@dataclass(frozen=True)
+@dataclass
 class FileInput:
     """Messages of a file or of the simulated plant."""
 
-    messages: Messages
-    total: int
+    content: list[Content]  # the messages; empty once they have been replayed
     summary: str
     name: str
     source: Source | None = None  # None: raw messages, which have not been decoded
+    depends_on: Mapping[str, object] = field(default_factory=dict)  # what the messages depend on
+
+    @property
+    def messages(self) -> Messages:
+        """Key, value and headers of each message."""
+        from glaim_stream.feed.replay import messages_of
+
+        return messages_of(self.content[0])
+
+    @property
+    def total(self) -> int:
+        """Number of messages."""
+        return len(self.content[0])
 
     @classmethod
     def open(
@@ -105,24 +124,24 @@ class FileInput:
             SettingsError: the file cannot be read, or holds no reading between the two times.
         """
         from glaim_stream.core.errors import SettingsError
-        from glaim_stream.core.times import text_of_ms
-        from glaim_stream.feed import plan_messages
-        from glaim_stream.feed.replay import RAW_ENDINGS, holds_messages, planned, raw_messages
+        from glaim_stream.feed import Source, plan_messages
+        from glaim_stream.feed.replay import RAW_ENDINGS, holds_messages, raw_messages
 
+        given = {"input": file or asdict(plant), "flags": [asdict(messages), asdict(form)]}
         if file is not None and file.suffix in RAW_ENDINGS and holds_messages(file):
             if since or until:
                 raise SettingsError(f"{file}: --since and --until select readings; raw messages are replayed whole")
             raw = raw_messages(file)
-            return cls(iter(raw), len(raw), f"{file}: {len(raw)} raw messages", str(file))
+            return cls([raw], f"{file}: {len(raw)} raw messages", str(file), None, given)
+        if not (since or until or by_group) and (plain := open_pieces(file, messages, form)) is not None:
+            source = Source.without_readings(plain.cells)
+            summary = _summary(source, len(plain), len(plain), plain.first_ms, plain.last_ms)
+            return cls([plain], summary, str(file), source, given)
         source = open_source(file, plant, form, since=since, until=until)
         plan = plan_messages(source, messages.input_format, batch=messages.batch, by_group=by_group)
-        first, last = text_of_ms(int(source.time_ms[0])), text_of_ms(int(source.time_ms[-1]))
-        summary = (
-            f"{len(source)} readings of {len(source.groups)} groups in {len(plan)} messages, from {first} to {last}"
-        )
-        if source.withheld:
-            summary += f", without doubtful ones: {source.withheld_note}"
-        return cls(planned(plan), len(plan), summary, str(file or "the plant"), source)
+        first_ms, last_ms = int(source.time_ms[0]), int(source.time_ms[-1])
+        summary = _summary(source, len(source), len(plan), first_ms, last_ms)
+        return cls([plan], summary, str(file or "the plant"), source, given)
 
     def describe(self, settings: Settings) -> Iterator[str]:
         """One line.
@@ -144,21 +163,63 @@ class FileInput:
 
         return 0 if self.source is None else report.counts.rejects[DeadLetterCause.TOO_LATE.value]
 
-    async def replay(self, settings: Settings, target: Target, *, close: bool | None) -> ReplayReport:
+    def replay(self, settings: Settings, target: Target, *, close: bool | None, jobs: int | None) -> ReplayReport:
         """Replay the messages; steps that are open at the end are published unless `close` is False."""
         from glaim_stream.commands.console import progress_bar
-        from glaim_stream.feed.replay import replay_messages
+        from glaim_stream.feed.replay import Job, replay_file
 
-        with progress_bar("replay", "messages") as progress:
-            return await replay_messages(
-                settings,
-                self.messages,
-                partitions=settings.partitions,
-                total=self.total,
-                target=target,
-                close=close is not False,
-                on_progress=progress,
-            )
+        close = close is not False
+        given = self.depends_on.get("input")
+        written = [close, target.newest_only, target.rejects is not None, target.outages is not None]
+        depends_on = {
+            "input": _digest_of_file(given) if isinstance(given, Path) else given,
+            "flags": [self.depends_on.get("flags"), self.summary, written],  # the summary has the span of the readings
+            **_what_rows_depend_on(settings),
+        }
+        job = Job(settings, target, close, _jobs(jobs, self.total), depends_on)
+        if self.source is not None:
+            self.source = self.source.between(0, 0)  # its columns need the memory no longer
+        with progress_bar("replay", "records") as progress:
+            return replay_file(job, self.content, progress)
+
+
+def _summary(source: Source, readings: int, messages: int, first_ms: int, last_ms: int) -> str:
+    from glaim_stream.core.times import text_of_ms
+
+    groups, span = len(source.groups), f"from {text_of_ms(first_ms)} to {text_of_ms(last_ms)}"
+    withheld = f", without doubtful ones: {source.withheld_note}" if source.withheld else ""
+    return f"{readings} readings of {groups} groups in {messages} messages, {span}{withheld}"
+
+
+def _jobs(jobs: int | None, records: int) -> int:
+    """The number of processes; one for few records unless it is stated."""
+    from glaim_stream.core.cores import usable_cores
+
+    return jobs or (usable_cores() if records >= _WORTH else 1)
+
+
+def _what_rows_depend_on(settings: Settings) -> dict[str, object]:
+    """Settings, catalogue, models and programs, as digests."""
+    models = sorted(
+        (str(path), path.stat().st_size, path.stat().st_mtime_ns)
+        for path in settings.model_repository.rglob("*")
+        if path.is_file()
+    )
+    return {
+        "settings": _digest(settings.model_dump_json().encode()),
+        "catalogue": _digest(settings.catalogue.read_bytes()),
+        "models": _digest(repr(models).encode()),
+        "program": [f"{name} {version(name)}" for name in ("glaim-stream", "numpy", "pyarrow")],
+    }
+
+
+def _digest_of_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 async def _ranges(

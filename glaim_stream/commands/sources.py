@@ -19,6 +19,7 @@ from glaim_stream.feed import InputFormat
 if TYPE_CHECKING:
     from glaim_stream.core.catalogue import Catalogue
     from glaim_stream.feed import Source
+    from glaim_stream.files import PlainLong
 
 
 class DateOrder(StrEnum):
@@ -147,6 +148,18 @@ def naming_group_column() -> Iterator[None]:
         yield
     except SettingsError as error:
         raise type(error)(re.sub(r"--group (?=COLUMN|')", "--group-column ", str(error))) from error
+
+
+def open_pieces(file: Path | None, messages: MessageFlags, form: FileFlags) -> PlainLong | None:
+    """A file that can be read in pieces, to the readings and notes of `open_source`; None for another one."""
+    from glaim_stream.files import plain_long
+
+    if file is None or form != FileFlags() or messages.input_format is not InputFormat.SINGLE:
+        return None
+    found = plain_long(file)
+    for note in () if found is None else found.notes:
+        print(f"{file.name}: {note}", file=sys.stderr)
+    return found
 
 
 def require_known_groups(source: Source, rules: Catalogue, name: str) -> None:

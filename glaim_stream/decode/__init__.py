@@ -14,6 +14,7 @@ from glaim_stream.decode.decoder import Decoded, Decoder
 from glaim_stream.decode.format import Format, StatedReading, record_format
 from glaim_stream.decode.groups import UNKNOWN_GROUP, UNKNOWN_SENSOR, GroupIndex
 from glaim_stream.decode.positions import shown
+from glaim_stream.decode.reading_records import ReadingRecords
 from glaim_stream.decode.unreadable import UnreadableRecord
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Decoder",
     "Format",
     "GroupIndex",
+    "ReadingRecords",
     "StatedReading",
     "UnreadableRecord",
     "claim_of",

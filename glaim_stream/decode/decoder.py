@@ -24,6 +24,7 @@ from glaim_stream.decode.dead_letters import MAX_DETAIL_CHARS, REQUEUED_HEADER
 from glaim_stream.decode.format import Format
 from glaim_stream.decode.groups import NO_GROUP, GroupIndex
 from glaim_stream.decode.parsed import Parsed, joined
+from glaim_stream.decode.reading_records import ReadingRecords
 from glaim_stream.decode.time_units import TimeUnit, found_units
 from glaim_stream.decode.unreadable import UnreadableRecord
 
@@ -91,6 +92,9 @@ class Decoder:
         if not records:
             yield Decoded(no_readings(), [], 0)
             return
+        if isinstance(records, ReadingRecords) and records.exact and not self._added:
+            yield self._decoded(records, now_ms, stamps)
+            return
         early: list[Reject] = []
         headed = [place for place, record in enumerate(records) if record.headers]
         unreadable = _reject_unreadable(records, headed, early)
@@ -119,6 +123,17 @@ class Decoder:
             rejects = [reject for reject in early if reject.offset <= records[end - 1].offset]
             early = early[len(rejects) :] if len(rejects) < len(early) else []
             yield Decoded(self._decode(batch, start, of_format[start:end], rejects), rejects, end)
+
+    def _decoded(self, records: ReadingRecords, now_ms: int, stamps: PartitionStamps | None) -> Decoded:
+        """Records whose readings are known."""
+        offset = records.offset + np.arange(len(records))
+        produced_ms = np.full(len(records), records[0].timestamp)
+        believed_ms = None if stamps is None else stamps.believed_until(records, offset, produced_ms, now_ms)
+        if believed_ms is not None:
+            produced_ms = np.minimum(produced_ms, believed_ms)
+        batch = _Batch(records, offset, produced_ms, believed_ms, np.zeros(len(records), np.bool_))
+        rejects: list[Reject] = []
+        return Decoded(self._usable(records.parsed(self._index), batch, rejects), rejects, len(records))
 
     def _parts(self, sizes: Sequence[int], claims: Mapping[int, Claim]) -> Iterator[tuple[int, int]]:
         """Yield (start, end) of runs of records that fit the budget of a batch together, or that are one record."""

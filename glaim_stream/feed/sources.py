@@ -36,6 +36,11 @@ class Source:
     skipped: tuple[str, ...] = ()  # columns that are not sensors
     notes: tuple[str, ...] = ()  # sentences on how the file was read
 
+    @classmethod
+    def without_readings(cls, cells: list[tuple[str, str]]) -> Self:
+        """Names alone."""
+        return cls(cells, np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.float64))
+
     def __len__(self) -> int:
         return len(self.cell)
 

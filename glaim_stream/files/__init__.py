@@ -7,6 +7,7 @@ from glaim_stream.files.judged import JudgedReadings, Told
 from glaim_stream.files.kinds import is_number, is_text
 from glaim_stream.files.layout import found_times, layout_of
 from glaim_stream.files.order import order_of
+from glaim_stream.files.plain_long import PlainLong, plain_long
 from glaim_stream.files.quality import names_quality, qualities
 from glaim_stream.files.read import read
 from glaim_stream.files.sentinels import note
@@ -38,6 +39,7 @@ __all__ = [
     "Ints",
     "JudgedReadings",
     "NumberForm",
+    "PlainLong",
     "Reading",
     "ReadingColumn",
     "Series",
@@ -57,6 +59,7 @@ __all__ = [
     "note",
     "order_of",
     "plain",
+    "plain_long",
     "put",
     "qualities",
     "read",

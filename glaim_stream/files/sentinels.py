@@ -27,6 +27,7 @@ _MOST_ZEROS = 0.4  # largest share of zeros in which a block of them is remarkab
 _VERY_FAR = 3.0  # distance in spreads of the other values
 _ALONE = 10.0  # the same for a number that stands once
 _NEIGHBOURS = 20  # levels that the usual distance near an end is taken from
+_KEPT = _MOST + _NEIGHBOURS + 1  # levels at an end that `_outside` looks at
 
 
 def sentinels(
@@ -92,6 +93,29 @@ def sentinels(
     found += amid
     order = {column: place for place, column in enumerate(columns)}
     return tuple(sorted(found, key=lambda each: (order[each.column], each.value)))
+
+
+class Ends:
+    """The lowest and highest levels of a column that comes in pieces."""
+
+    def __init__(self) -> None:
+        self._low = self._high = np.empty(0)
+
+    def add(self, values: NDArray[np.float64] | NDArray[np.float32]) -> None:
+        """Take finite values."""
+        levels = np.unique(values)
+        self._low = np.unique(np.append(self._low, levels[:_KEPT]))[:_KEPT]
+        self._high = np.unique(np.append(self._high, levels[-_KEPT:]))[-_KEPT:]
+
+    @property
+    def need_judging(self) -> bool:
+        """Whether `sentinels` may find a number, which the whole column tells."""
+        levels = np.union1d(self._low, self._high)
+        if len(levels) < 2:
+            return len(levels) > 0 and abs(float(levels[0])) >= 999
+        gap, spread, near = _gap(levels, 0)
+        zeros = levels[0] == 0 and gap > 0.3 * spread and gap > 3 * near
+        return bool(zeros or _outside(levels, np.ones(len(levels), np.int64)))
 
 
 def note(sentinel: Sentinel) -> str:

@@ -23,7 +23,7 @@ from glaim_stream.output.records import (
     without_dictionaries,
 )
 from glaim_stream.output.repair import published, repair
-from glaim_stream.output.row_files import RowFile
+from glaim_stream.output.row_files import RowFile, joined_rows
 from glaim_stream.output.sensor_tables import SensorTable, SensorTables
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "bands",
     "encode",
     "halves",
+    "joined_rows",
     "newest_revisions",
     "possible_range",
     "publishable",

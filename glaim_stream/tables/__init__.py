@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from glaim_stream.tables.output_files import same_file, whole_file
     from glaim_stream.tables.pages import page
     from glaim_stream.tables.summary import described, method_name, summed
-    from glaim_stream.tables.unfinished import kept_parts
     from glaim_stream.tables.user_file import UserFile, cells_of, open_file, require_additions, write
     from glaim_stream.tables.work import Work
 
@@ -32,7 +31,6 @@ __all__ = [
     "described",
     "fill_cells",
     "fill_groups",
-    "kept_parts",
     "method_name",
     "open_file",
     "page",

@@ -6,22 +6,19 @@ do not depend on the number of processes, and results come in the order of the g
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
-from typing import Any, ClassVar, cast
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
 
-from glaim_stream.core.blas import one_thread
-from glaim_stream.core.errors import GlaimError, SettingsError
+from glaim_stream.core.errors import ModelError
+from glaim_stream.core.jobs import shared_out
+from glaim_stream.core.unfinished import Unfinished
 from glaim_stream.form import artefact
 from glaim_stream.tables.fitted import SensorFits
 from glaim_stream.tables.groups import Group, Progress
 from glaim_stream.tables.saved import arrays_of
-from glaim_stream.tables.unfinished import Unfinished
 
 _PART_CELLS = 20_000  # least cells of a part: a twentieth of a second of work
 _MOST_PARTS = 1_000  # of a table, each a file of the folder
@@ -69,7 +66,7 @@ class Work:
         if self.unfinished is not None:
             digest = artefact.digest_of(arrays_of(fitted, {}))
             for number, part in enumerate(parts):
-                kept = self.unfinished.read(name, number, digest)
+                kept = _read(self.unfinished, name, number, digest)
                 if kept is not None and len(kept) == len(part):
                     found[number] = kept
 
@@ -79,36 +76,23 @@ class Work:
 
         report()
         left = [number for number in range(len(parts)) if number not in found]
-        with self._results(name, task, fitted, [[groups[at] for at in parts[number]] for number in left]) as results:
+        asked = [[groups[at] for at in parts[number]] for number in left]
+        folder = None if self.unfinished is None else self.unfinished.folder
+        with shared_out(
+            partial(_each, task, fitted), asked, jobs=self.jobs, died=lambda part, how: _died(name, part, how, folder)
+        ) as results:
             for place, result in results:
                 found[left[place]] = result
                 if self.unfinished is not None:
-                    self.unfinished.write(name, left[place], digest, result)
+                    _keep(self.unfinished, name, left[place], digest, result)
                 report()
         return [each for number in range(len(parts)) for each in found[number]]
 
-    @contextmanager
-    def _results(
-        self, name: str, task: Task, fitted: SensorFits, parts: Sequence[Sequence[tuple[Any, ...]]]
-    ) -> Iterator[Iterator[tuple[int, list[artefact.Arrays]]]]:
-        if self.jobs == 1 or len(parts) < 2:
-            yield ((place, [task(fitted, *each) for each in part]) for place, part in enumerate(parts))
-            return
-        # Not by a fork, which copies locks of Arrow's threads.
-        context = multiprocessing.get_context("spawn")
-        workers: dict[Connection, BaseProcess] = {}
-        try:
-            for _ in range(min(self.jobs, len(parts))):
-                ours, theirs = context.Pipe()
-                workers[ours] = context.Process(target=_serve, args=(theirs, task, fitted), daemon=True)
-                workers[ours].start()
-                theirs.close()  # so that the pipe ends with the process
-            yield _shared_out(name, workers, parts, None if self.unfinished is None else str(self.unfinished.folder))
-        finally:
-            for pipe, process in workers.items():
-                pipe.close()
-                process.terminate()
-                process.join()
+
+def _each(
+    task: Task, fitted: SensorFits, part: Sequence[tuple[Any, ...]], _tell: Callable[[int], object]
+) -> list[artefact.Arrays]:
+    return [task(fitted, *each) for each in part]
 
 
 def _parts(groups: Sequence[Group]) -> list[range]:
@@ -123,60 +107,32 @@ def _parts(groups: Sequence[Group]) -> list[range]:
     return out
 
 
-def _shared_out(
-    name: str, workers: dict[Connection, BaseProcess], parts: Sequence[Sequence[tuple[Any, ...]]], folder: str | None
-) -> Iterator[tuple[int, list[artefact.Arrays]]]:
-    """Give each process a part when it has finished the one before; yield places and results as they come."""
-    todo = iter(range(len(parts)))
-    at: dict[Connection, int] = {}
-
-    def give(pipe: Connection) -> None:
-        if (place := next(todo, None)) is not None:
-            at[pipe] = place
-            with suppress(BrokenPipeError):  # the process is dead, which its answer tells
-                pipe.send(parts[place])
-
-    for pipe in workers:
-        give(pipe)
-    while at:
-        for pipe in cast(list[Connection], wait(list(at))):
-            place = at.pop(pipe)
-            try:
-                result = pipe.recv()
-            except (EOFError, ConnectionResetError):
-                workers[pipe].join()
-                raise SettingsError(_died(name, parts[place], _end_of(workers[pipe].exitcode), folder)) from None
-            if isinstance(result, MemoryError):
-                raise SettingsError(_died(name, parts[place], "lack of memory", folder))
-            if isinstance(result, BaseException):
-                raise result
-            give(pipe)
-            yield place, result
-
-
-def _end_of(code: int | None) -> str:
-    try:
-        name = signal.Signals(-(code or 0)).name
-    except ValueError:
-        return f"exit code {code}"
-    return f"{name}, as where memory is short" if name == "SIGKILL" else name
-
-
-def _died(name: str, part: Sequence[tuple[Any, ...]], how: str, folder: str | None) -> str:
+def _died(name: str, part: Sequence[tuple[Any, ...]], how: str, folder: Path | None) -> str:
     names = [repr(each[0].name) for each in part]
     which = f"group {names[0]}" if len(names) == 1 else f"groups {names[0]} to {names[-1]}"
     kept = f"; what is finished is in {folder}, and the same command goes on from there" if folder else ""
     return f"{name} {which}: its process ended by {how}: give fewer --jobs, or --jobs 1{kept}"
 
 
-def _serve(pipe: Connection, task: Task, fitted: SensorFits) -> None:
-    """Answer parts until the pipe ends, as it does when the process at its other end dies."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the process that started this one ends it
-    with one_thread(), suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        while True:
-            part = pipe.recv()
-            try:
-                result: Any = [task(fitted, *each) for each in part]
-            except (GlaimError, MemoryError) as error:
-                result = error
-            pipe.send(result)
+def _read(unfinished: Unfinished, name: str, number: int, digest: str) -> list[artefact.Arrays] | None:
+    """The arrays of each group of a part; None if it is not finished, damaged, or of another digest."""
+    path = unfinished.path(name, number, "npz")
+    try:
+        arrays = artefact.from_bytes(path.read_bytes(), str(path))
+        text = artefact.text_of(arrays)
+    except (OSError, ModelError):
+        return None
+    if text.get("digest") != digest:
+        return None
+    out: list[artefact.Arrays] = [{} for _ in range(text["groups"])]
+    for key, array in arrays.items():
+        place, known, rest = key.partition(".")
+        if known:
+            out[int(place)][rest] = array
+    return out
+
+
+def _keep(unfinished: Unfinished, name: str, number: int, digest: str, groups: Sequence[artefact.Arrays]) -> None:
+    arrays = {f"{place}.{key}": array for place, group in enumerate(groups) for key, array in group.items()}
+    content = artefact.to_bytes(artefact.with_text(arrays, {"digest": digest, "groups": len(groups)}))
+    unfinished.write(unfinished.path(name, number, "npz"), content)

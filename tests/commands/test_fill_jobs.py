@@ -153,7 +153,7 @@ def test_two_at_once_on_one_output_are_refused(tmp_path: Path) -> None:
     done = fill(path, "--out", out, "--jobs", "1")
 
     assert (done.returncode, out.exists(), folder.exists()) == (2, False, True)
-    assert f"error: another process fills into the same output, and has {folder}" in done.stderr
+    assert f"error: another process writes the same output, and has {folder}" in done.stderr
     os.close(handle)
     assert fill(path, "--out", out, "--jobs", "1").returncode == 0
     assert not folder.exists()

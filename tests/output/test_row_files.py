@@ -3,6 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from glaim_stream.core.errors import SettingsError
 from glaim_stream.output import row_files
 from glaim_stream.output.records import PLAIN_SCHEMA, SCHEMA, newest_revisions, read_rows, without_dictionaries
-from glaim_stream.output.row_files import RowFile
+from glaim_stream.output.row_files import RowFile, joined_rows
 from tests.output.test_records import messages, rows, table
 
 
@@ -64,23 +65,38 @@ def test_an_error_before_the_first_row_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_buffered_rows_are_folded_above_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_files, "_FOLD_ROWS", 4)
-    folded: list[int] = []
-
-    def counted(tables: list[pa.Table]) -> pa.Table:
-        whole = newest_revisions(tables)
-        folded.append(len(tables))
-        return whole
-
-    monkeypatch.setattr(row_files, "newest_revisions", counted)
+def test_runs_of_rows_give_the_rows_that_one_fold_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of many series come in an order of time, and revisions in a later run."""
+    random = np.random.default_rng(3)
+    tables = []
+    for revision in (0, 1):
+        group, sensor, ts_ms = (random.integers(0, top, 600) for top in (3, 2, 50))
+        tables += [
+            table(rows(60, group=group[at], sensor=sensor[at], ts_ms=ts_ms[at], revision=[revision] * 60))
+            for at in np.array_split(np.arange(600), 10)
+        ]
+    expected = newest_revisions(tables)
+    monkeypatch.setattr(row_files, "_RUN_ROWS", 150)
+    monkeypatch.setattr(row_files, "_STRETCHES", 4)
     with RowFile(tmp_path / "out.arrow", newest_only=True) as file:
-        for revision in range(5):
-            file.add(table(rows(2, ts_ms=[0, 1], revision=[revision] * 2, value=[revision, revision + 10])))
-        assert folded == [3], "after the sixth row, and not again until five more rows"
-    assert folded == [3, 3]
-    assert read(file.path)["value"].to_pylist() == [4, 14]
-    assert file.rows == 2
+        for each in tables:
+            file.add(each)
+        assert (tmp_path / "out.arrow.runs").exists()
+    assert read(file.path).equals(expected)
+    assert [each.name for each in tmp_path.iterdir()] == ["out.arrow"]
+
+
+def test_joined_files_are_in_the_order_of_groups(tmp_path: Path) -> None:
+    """A group of two files, as of messages that hold several groups, gets its newest rows."""
+    parts = [table(rows(3, group=[0, 1, 1], revision=[0, 1, 0])), table(rows(3, group=[1, 2, 2], revision=[2, 0, 0]))]
+    paths = []
+    for number, each in enumerate(parts):
+        paths.append(tmp_path / f"{number}.arrow")
+        with RowFile(paths[-1], newest_only=True) as file:
+            file.add(each)
+    found = pa.concat_tables(joined_rows(paths, newest_only=True))
+    assert found.equals(newest_revisions(parts))
+    assert pa.concat_tables(joined_rows(paths, newest_only=False)).num_rows == 6
 
 
 def test_another_file_ending_is_rejected() -> None:

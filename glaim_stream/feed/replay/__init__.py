@@ -7,22 +7,33 @@ from typing import TYPE_CHECKING
 from glaim_stream.core.doors import opened
 
 if TYPE_CHECKING:
-    from glaim_stream.feed.replay.files import RAW_ENDINGS, Dealer, Messages, holds_messages, planned, raw_messages
-    from glaim_stream.feed.replay.run import ReplayReport, Target, replay_messages, replay_ranges
+    from glaim_stream.feed.replay.files import (
+        RAW_ENDINGS,
+        Content,
+        Dealer,
+        Messages,
+        holds_messages,
+        messages_of,
+        raw_messages,
+    )
+    from glaim_stream.feed.replay.parts import Job, replay_file, replay_topic
+    from glaim_stream.feed.replay.run import ReplayReport, Target
     from glaim_stream.feed.replay.warmup import nothing_before, warm_up_range
 
 __all__ = [
     "RAW_ENDINGS",
+    "Content",
     "Dealer",
+    "Job",
     "Messages",
     "ReplayReport",
     "Target",
     "holds_messages",
+    "messages_of",
     "nothing_before",
-    "planned",
     "raw_messages",
-    "replay_messages",
-    "replay_ranges",
+    "replay_file",
+    "replay_topic",
     "warm_up_range",
 ]
 

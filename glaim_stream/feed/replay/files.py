@@ -8,22 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice, repeat
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 from aiokafka.partitioner import DefaultPartitioner
 
 from glaim_stream.core.errors import SettingsError
+from glaim_stream.core.readings import InputRecord
+from glaim_stream.decode import ReadingRecords
 from glaim_stream.feed.formats import InputFormat
-from glaim_stream.feed.messages import ARROW_HEADERS, Encoder, Plan
-from glaim_stream.files import OF_ROWS, refusal
+from glaim_stream.feed.messages import ARROW_HEADERS, Encoder, Plan, plan_messages
+from glaim_stream.feed.sources import Source
+from glaim_stream.files import OF_ROWS, PlainLong, refusal
 
 RAW_ENDINGS = (".jsonl", ".ndjson", ".arrows")  # one message per line, or consecutive Arrow IPC streams
-
-
-Messages = Iterator[tuple[bytes | None, bytes, Sequence[tuple[str, bytes]]]]  # key, value, headers
+RawMessage = tuple[bytes | None, bytes, Sequence[tuple[str, bytes]]]  # key, value, headers
+Messages = Iterator[RawMessage]
+Content = Plan | PlainLong | Sequence[RawMessage]  # of a file: messages, or what they are made of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,9 @@ class _FilledRow(msgspec.Struct):  # fields of OF_ROWS
     value: msgspec.Raw
 
 
+Dealt = tuple[int, Sequence[InputRecord], int]  # partition, records, messages so far
+
+
 @dataclass(slots=True)
 class Dealer:
     """An assignment of messages to partitions and offsets, as a producer and a broker make it."""
@@ -56,13 +64,13 @@ class Dealer:
     _next: dict[int, int] = field(default_factory=dict)
     _partitions_by_key: dict[bytes | None, int] = field(default_factory=dict)
 
-    def deal(self, messages: Messages, most: int) -> Iterator[tuple[int, list[FileRecord], int]]:
-        """Yield (partition, records, messages so far) for chunks of `most` messages, partitions in ascending order."""
+    def deal(self, messages: Messages, most: int) -> Iterator[Dealt]:
+        """Deal chunks of `most` messages, their partitions in ascending order."""
         taken = 0
         while chunk := list(islice(messages, most)):
             of_partition: dict[int, list[FileRecord]] = {}
             for key, value, headers in chunk:
-                partition = self._partition(key)
+                partition = self.partition(key)
                 offset = self._next.get(partition, 0)
                 self._next[partition] = offset + 1
                 of_partition.setdefault(partition, []).append(FileRecord(key, value, offset, self.now_ms, headers))
@@ -70,7 +78,8 @@ class Dealer:
             for partition, records in sorted(of_partition.items()):
                 yield partition, records, taken
 
-    def _partition(self, key: bytes | None) -> int:
+    def partition(self, key: bytes | None) -> int:
+        """The partition of the messages with a key."""
         partition = self._partitions_by_key.get(key)
         if partition is None:
             numbers = list(range(self.partitions))
@@ -89,7 +98,40 @@ def planned(plan: Plan) -> Messages:
             yield encoder.keys[group], value, headers
 
 
-def raw_messages(path: Path) -> list[tuple[bytes | None, bytes, Sequence[tuple[str, bytes]]]]:
+def records_of(plan: Plan, *, first: int, now_ms: int) -> Sequence[InputRecord]:
+    """The records of a plan whose messages all go to one partition, from the offset `first` on."""
+    encoder = cache(lambda: Encoder(plan))  # seldom used
+
+    def make(offset: int) -> FileRecord:
+        ((group, value),) = encoder().messages(offset - first, offset - first + 1)
+        return FileRecord(encoder().keys[group], value, offset, now_ms)
+
+    if plan.input_format is InputFormat.SINGLE:
+        source = plan.source
+        value = source.value.astype(np.float64, copy=False)
+        if source.value.dtype != np.float64:  # as their texts are read
+            value = np.asarray(pa.array(source.value).cast(pa.string()).cast(pa.float64()))
+        return ReadingRecords(source.cells, source.cell, source.time_ms, value, first, make)
+    return [
+        FileRecord(key, value, first + place, now_ms, headers)
+        for place, (key, value, headers) in enumerate(planned(plan))
+    ]
+
+
+def messages_of(content: Content) -> Messages:
+    """The messages of a file."""
+    if isinstance(content, PlainLong):
+        pieces = list(content.pieces())
+        cell, time_ms, value = (
+            np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("cell", "time_ms", "value")
+        )
+        order = np.argsort(time_ms, kind="stable")
+        source = Source(content.cells, cell[order], time_ms[order], value[order])
+        content = plan_messages(source, InputFormat.SINGLE)
+    return planned(content) if isinstance(content, Plan) else iter(content)
+
+
+def raw_messages(path: Path) -> list[RawMessage]:
     """Return (key, value, headers) of each message of a file; the key is the group that a JSON message names.
 
     Raises:
@@ -99,7 +141,7 @@ def raw_messages(path: Path) -> list[tuple[bytes | None, bytes, Sequence[tuple[s
         data = path.read_bytes()
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
-    messages: list[tuple[bytes | None, bytes, Sequence[tuple[str, bytes]]]]
+    messages: list[RawMessage]
     if path.suffix == ".arrows":
         messages = [(key, value, ARROW_HEADERS) for key, value in _streams(data, path)]
     elif path.suffix in RAW_ENDINGS:

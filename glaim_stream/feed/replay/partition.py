@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from glaim_stream.core.readings import InputRecord
+from glaim_stream.decode import ReadingRecords
 from glaim_stream.output import Publisher
 from glaim_stream.pipeline import PartitionEngine, Pending, Pipeline, Restore, Restored, copy_windows
 from glaim_stream.windows import PartitionWindows
@@ -131,7 +132,10 @@ class CopyRestore(Restore):
     def note_applied(self, records: Sequence[InputRecord], windows: PartitionWindows) -> None:
         """Keep a batch, or a new copy once the batches are large."""
         self._since.append(records)
-        self._since_bytes += sum(len(record.value or b"") for record in records)
+        if isinstance(records, ReadingRecords):
+            self._since_bytes += records.size_bytes
+        else:
+            self._since_bytes += sum(len(record.value or b"") for record in records)
         if self._since_bytes >= max(COPY_BYTES, COPY_BYTES_PER_GROUP * windows.groups):
             self.note_isolated(windows)
 

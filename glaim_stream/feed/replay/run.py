@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from glaim_stream.build import ServedRung, closed_forms_of, create_pipeline
 from glaim_stream.core.budget import BATCHES_IN_FLIGHT
 from glaim_stream.core.registry import OUTPUTS
 from glaim_stream.core.settings import Settings
-from glaim_stream.feed.replay.files import Dealer, Messages
+from glaim_stream.feed.replay.files import Dealer, Dealt, Messages
 from glaim_stream.feed.replay.partition import Counts, PartitionReplay
 from glaim_stream.feed.replay.sinks import OutageFile, Recorded, RejectFile, opened_sink
 from glaim_stream.kafka import Range, poll_records, read_range, reader
@@ -41,6 +41,13 @@ class ReplayReport:
     seconds: float = 0.0
     failures: Counter[str] = field(default_factory=Counter)  # batches that a rung could not answer, by rung
 
+    def add(self, other: ReplayReport) -> None:
+        """Add the counts and failures of another part."""
+        for each in fields(Counts):
+            mine, its = getattr(self.counts, each.name), getattr(other.counts, each.name)
+            setattr(self.counts, each.name, mine + its)
+        self.failures += other.failures
+
 
 async def replay_messages(
     settings: Settings,
@@ -55,7 +62,7 @@ async def replay_messages(
     """Replay messages of a file.
 
     Args:
-        settings: catalogue, models and imputer as for a worker; also Kafka and the output topic if rows go to a topic.
+        settings: settings as for `replay_dealt`.
         messages: (key, value, headers) in the order in which they would be produced.
         partitions: number of partitions that the input topic would have.
         total: number of messages, for the progress.
@@ -66,10 +73,37 @@ async def replay_messages(
     Raises:
         GlaimError: the settings, the catalogue, a contract, a model or a server cannot be used.
     """
+    dealer = Dealer(partitions, time.time_ns() // 1_000_000)
+    dealt = dealer.deal(messages, poll_records(settings.kafka_extra))
+    return await replay_dealt(
+        settings, dealt, partitions=partitions, total=total, target=target, close=close, on_progress=on_progress
+    )
+
+
+async def replay_dealt(
+    settings: Settings,
+    dealt: Iterator[Dealt],
+    *,
+    partitions: int,
+    total: int,
+    target: Target,
+    close: bool,
+    on_progress: Progress,
+) -> ReplayReport:
+    """Replay records of a file; see `replay_messages`.
+
+    Args:
+        settings: catalogue, models and imputer as for a worker; also Kafka and the output topic if rows go to a topic.
+        dealt: records with their partition, in order of offset.
+        partitions: number of partitions that the input topic would have.
+        total: number of records, for the progress.
+        target: destination of the output.
+        close: publish the steps that are open at the end.
+        on_progress: called after each batch.
+    """
     async with _running(settings, target, dict.fromkeys(range(partitions), 0)) as (open_partition, report):
-        dealer = Dealer(partitions, time.time_ns() // 1_000_000)
         replays: dict[int, PartitionReplay] = {}
-        for partition, records, taken in dealer.deal(messages, poll_records(settings.kafka_extra)):
+        for partition, records, taken in dealt:
             if partition not in replays:
                 replays[partition] = open_partition(partition)
             await replays[partition].take(records)

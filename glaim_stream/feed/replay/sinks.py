@@ -99,7 +99,7 @@ async def opened_sink(sink: Sink, offsets: Mapping[int, int]) -> AsyncIterator[N
         await sink.close(complete=complete)
 
 
-class _LinesFile:
+class LinesFile:
     """A file of JSON lines that appears complete at the end or not at all."""
 
     def __init__(self, path: Path) -> None:
@@ -127,7 +127,7 @@ class _LinesFile:
             self._partial.unlink()
 
 
-class RejectFile(_LinesFile):
+class RejectFile(LinesFile):
     """A file of rejected records, one per line: offset, cause, detail, positions, and the value as text or hex."""
 
     def add(self, letters: Sequence[DeadLetter]) -> None:
@@ -145,7 +145,7 @@ class RejectFile(_LinesFile):
             self.write(json.dumps(ours | value))
 
 
-class OutageFile(_LinesFile):
+class OutageFile(LinesFile):
     """A file of outages and their ends, one per line, as on the outage topic."""
 
     def add(self, announcements: Sequence[Announcement]) -> None:

@@ -1,6 +1,5 @@
 """A file is replayed in order of time whatever the messages hold, so that none of its readings is late."""
 
-import asyncio
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from glaim_stream.commands.replay_input import FileInput
 from glaim_stream.core.settings import Settings
 from glaim_stream.feed import plan_messages
 from glaim_stream.feed.formats import InputFormat
-from glaim_stream.feed.replay import Target, planned
+from glaim_stream.feed.replay import Target
 from glaim_stream.feed.sources import Source
 from tests.command_line import call
 
@@ -69,10 +68,10 @@ def test_a_late_reading_of_the_file_ends_the_replay_with_1(folder: Path, capsys:
     times = START_MS + MINUTE_MS * np.array([500, 0, 501])
     source = Source([("g-1", "a")], np.zeros(3, np.int32), times, np.arange(3.0))
     plan = plan_messages(source, InputFormat.SINGLE)
-    given = FileInput(planned(plan), len(plan), "", "x.csv", source)
+    given = FileInput([plan], "", "x.csv", source)
     target = Target("file", str(folder / "late.parquet"))
     settings = Settings(catalogue=folder / "groups.yaml", imputer="interpolation", partitions=1)
-    report = asyncio.run(given.replay(settings, target, close=True))
+    report = given.replay(settings, target, close=True, jobs=1)
     with pytest.raises(typer.Exit) as ended:
         end_replay(report, target, late=given.late(report))
     assert ended.value.exit_code == 1

@@ -16,16 +16,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from glaim_stream.core.errors import ModelError, SettingsError, listed
-from glaim_stream.form import artefact
+from glaim_stream.core.errors import SettingsError, listed
 
 _MANIFEST = "manifest.json"
-_OURS = re.compile(r"(manifest\.json|[a-z]+-\d+\.npz)(\.new)?")
+_OURS = re.compile(r"(manifest\.json|[a-z]+-\d{6}\.(npz|npy|arrow|json|jsonl))(\.[a-z]+)?")
 
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A folder with finished parts.
+    """A folder with finished parts, in files named `<task>-<number of six digits>.<ending>`.
 
     said: what became of the parts of an earlier run; empty if there are none.
     """
@@ -33,41 +32,32 @@ class Unfinished:
     folder: Path
     said: str = ""
 
-    def read(self, task: str, number: int, digest: str) -> list[artefact.Arrays] | None:
-        """The arrays of each group of a part; None if it is not finished, damaged, or of another digest."""
-        path = self.folder / f"{task}-{number:06d}.npz"
-        try:
-            arrays = artefact.from_bytes(path.read_bytes(), str(path))
-            text = artefact.text_of(arrays)
-        except (OSError, ModelError):
-            return None
-        if text.get("digest") != digest:
-            return None
-        out: list[artefact.Arrays] = [{} for _ in range(text["groups"])]
-        for name, array in arrays.items():
-            place, known, rest = name.partition(".")
-            if known:
-                out[int(place)][rest] = array
-        return out
+    def path(self, task: str, number: int, ending: str) -> Path:
+        """The file of a part."""
+        return self.folder / f"{task}-{number:06d}.{ending}"
 
-    def write(self, task: str, number: int, digest: str, groups: list[artefact.Arrays]) -> None:
-        """Keep a finished part.
+    def write(self, path: Path, content: bytes) -> None:
+        """Write a file of the folder, which is whole under its name.
 
         Raises:
-            SettingsError: the file cannot be written, for example on a full disk.
+            SettingsError: it cannot be written, for example on a full disk.
         """
-        arrays = {f"{place}.{name}": array for place, group in enumerate(groups) for name, array in group.items()}
-        content = artefact.to_bytes(artefact.with_text(arrays, {"digest": digest, "groups": len(groups)}))
-        _put(self.folder / f"{task}-{number:06d}.npz", content)
+        new = path.with_name(f"{path.name}.new")
+        try:
+            new.write_bytes(content)
+            new.replace(path)
+        except OSError as error:
+            raise SettingsError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 @contextmanager
-def kept_parts(folder: Path, depends_on: Mapping[str, object]) -> Iterator[Unfinished]:
+def kept_parts(folder: Path, depends_on: Mapping[str, object], *, finished: str) -> Iterator[Unfinished]:
     """The folder of a run; it is removed at the end, and stays if the run fails with finished parts in it.
 
     Args:
         folder: folder beside the output.
         depends_on: what the parts depend on, as plain JSON.
+        finished: pattern of the files, of which each finished part has one.
 
     Raises:
         SettingsError: another process has the folder, it is someone else's, or it cannot be written.
@@ -80,41 +70,34 @@ def kept_parts(folder: Path, depends_on: Mapping[str, object]) -> Iterator[Unfin
                 f"expected {folder} to be absent or to hold the parts of an earlier run, found {listed(strange[:3])} "
                 "in it: move it away, or name another --out"
             )
-        yield Unfinished(folder, _begun(folder, depends_on))
+        yield _begun(folder, depends_on, finished)
         shutil.rmtree(folder)
     finally:
         with suppress(OSError):
-            if not any(folder.glob("*.npz")) and all(_OURS.fullmatch(each.name) for each in folder.iterdir()):
+            if not any(folder.glob(finished)) and all(_OURS.fullmatch(each.name) for each in folder.iterdir()):
                 shutil.rmtree(folder)  # nothing to go on from
         if handle is not None:
             os.close(handle)
 
 
-def _begun(folder: Path, depends_on: Mapping[str, object]) -> str:
+def _begun(folder: Path, depends_on: Mapping[str, object], finished: str) -> Unfinished:
     """Write the manifest, and remove the parts of another one."""
     depends_on = json.loads(json.dumps(depends_on, default=str))
-    path, parts = folder / _MANIFEST, len(list(folder.glob("*.npz")))
+    path, parts = folder / _MANIFEST, len(list(folder.glob(finished)))
     try:
         before = json.loads(path.read_text())
     except (OSError, ValueError):
         before = {}
     if before == depends_on:
-        return f"goes on where an earlier run stopped: {parts} finished parts in {folder}" if parts else ""
+        goes_on = f"goes on where an earlier run stopped: {parts} finished parts in {folder}"
+        return Unfinished(folder, goes_on if parts else "")
     for each in folder.iterdir():
         each.unlink()
-    _put(path, json.dumps(depends_on, sort_keys=True).encode())
-    changed = [name for name in depends_on if before.get(name) != depends_on[name]]
-    return f"begins anew: {parts} finished parts in {folder} are of another {' and '.join(changed)}" if parts else ""
-
-
-def _put(path: Path, content: bytes) -> None:
-    """Write a file of the folder, which is whole under its name."""
-    new = path.with_name(f"{path.name}.new")
-    try:
-        new.write_bytes(content)
-        new.replace(path)
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be written: {error.strerror or error}") from error
+    changed = " and ".join(name for name in depends_on if before.get(name) != depends_on[name])
+    anew = f"begins anew: {parts} finished parts in {folder} are of another {changed}"
+    begun = Unfinished(folder, anew if parts else "")
+    begun.write(path, json.dumps(depends_on, sort_keys=True).encode())
+    return begun
 
 
 def _locked(folder: Path) -> int | None:
@@ -138,7 +121,7 @@ def _locked(folder: Path) -> int | None:
         except BlockingIOError:
             os.close(handle)
             raise SettingsError(
-                f"another process fills into the same output, and has {folder}: wait until it has ended, or name "
+                f"another process writes the same output, and has {folder}: wait until it has ended, or name "
                 "another --out"
             ) from None
         with suppress(OSError):
