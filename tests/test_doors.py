@@ -20,8 +20,8 @@ TREES = (*PRODUCT, "deploy", "benchmarks")
 MODULES_ARE_DOORS = {"core", "build", "commands"}  # core says why; build is one module, commands an entry point
 ROOMS = {"glaim_stream": 20, "training": 14}
 ARROWS = 92  # pairs of rooms of glaim_stream, one of which imports the other
-LINES = {"glaim_stream": 59_500, "training": 9_600, "tests": 81_500}
-NAMES_SHOWN = 480  # by all doors of glaim_stream
+LINES = {"glaim_stream": 59_970, "training": 9_500, "tests": 80_650}
+NAMES_SHOWN = 476  # by all doors of glaim_stream
 TESTS_PAST_A_DOOR = 70  # names that tests take from the inside of another room than their own
 CLASSES_OF_ONE_NAME = 0  # class names that are used more than once
 
