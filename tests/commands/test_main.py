@@ -204,7 +204,7 @@ def test_a_row_file_is_dropped_on_an_error(tmp_path: Path) -> None:
 
 
 def test_only_the_newest_revisions_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glaim_stream.output.row_files._FOLD_ROWS", 2)
+    monkeypatch.setattr("glaim_stream.output.row_files._RUN_ROWS", 2)
     path = tmp_path / "out.parquet"
     with RowFile(path, newest_only=True) as file:
         for revision, value in ((0, 1.0), (1, 2.0), (0, 1.0), (1, 3.0), (0, 1.0)):

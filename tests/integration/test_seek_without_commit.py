@@ -39,7 +39,7 @@ async def test_a_seek_to_the_commits_moves_partitions_without_one_to_their_begin
         assert await polled(consumer, 8) == [(partition, offset) for partition in (0, 1) for offset in range(4)]
         await consumer.commit({TopicPartition(settings.input_topic, 1): 3})
         if ours:
-            thread = cast(ConsumerThread, cast(Any, SimpleNamespace(_ensure_consumer=lambda: consumer)))
+            thread = cast(ConsumerThread, cast(Any, SimpleNamespace(_ensure_consumer=lambda: consumer, consumer=None)))
             await ConsumerThread._seek_to_committed(thread)
             assert await polled(consumer, 5) == [*((0, offset) for offset in range(4)), (1, 3)]
         else:  # which is why ours is needed
