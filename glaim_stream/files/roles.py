@@ -34,7 +34,7 @@ _PLACE = re.compile(
 _COORDINATE = re.compile(r"^(lat|lon|lng|latitude|longitude)$", re.IGNORECASE)
 _NUMBER = re.compile(
     r"(^|[_ .])(id|uid|uuid|no|nr|num|idx|index|record|recno|seq|row|rownum|entry)$|"
-    r"^(id|index)[_ ]|^unnamed|_id$|[a-z]Id$",
+    r"^(id|index)[_ ]|^unnamed|_id$|[a-z]Id$|^#$",
 )
 _CONSTANT = re.compile(
     r"^(stn|stns?_?id|station.*|site.*|wmo.*|wban|usaf|imei|serial.*|node.*|device.*|logger.*|stationsnummer|stations_id|"
@@ -259,7 +259,7 @@ def layout(
                 return "long", group or "".join(others), sensor, value
         raise SettingsError(
             f"{name}: columns {', '.join(names or telling)} distinguish the rows of a time, and it is unclear which "
-            f"is the sensor: give --sensor COLUMN --value {value} and perhaps --group COLUMN"
+            f"is the sensor: call its column 'sensor' and that of {value!r} 'value'"
         )
     if len(telling) > 1:
         telling = _simplest(telling, table, numbers, times)

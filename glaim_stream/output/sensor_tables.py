@@ -36,9 +36,7 @@ class SensorTable:
     trained_range: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
     keep_sign: NDArray[np.bool_] | None = None  # [C], sensors whose filled values do not cross 0; None: all
     directions: NDArray[np.bool_] | None = None  # [C], sensors in degrees, of which 360 is 0 again; None: no sensor
-    parts: NDArray[np.float64] | None = (
-        None  # [C], learned resolutions in a unit, a power of 10; 0 or None: not learned
-    )
+    parts: NDArray[np.float64] | None = None  # [C], resolutions in a unit where that is a whole number, else 0
 
     @classmethod
     def of(cls, model: Model, contract: Contract | None, decimals: Decimals | None = None) -> SensorTable:
@@ -58,19 +56,16 @@ class SensorTable:
             least, most = ([getattr(each, end) for each in contract.sensors] for end in ("minimum", "maximum"))
             trained = np.array(least), np.array(most)
         keep_sign = np.array([sensor.keep_sign for sensor in model.sensors])
+        if decimals is not None:
+            learned = 1.0 / 10.0 ** np.maximum(decimals, 0)
+            # An interval is at least two resolutions wide, and with a smaller limit no value would be left.
+            fine = np.array(max_interval) >= _FEWEST_IN_LIMIT * learned
+            wanted = fine & np.array([not sensor.resolution for sensor in model.sensors]) & (decimals >= 0)
+            resolution = [*np.where(wanted, learned, resolution)]
         bare = cls(
             limits[:, 0], limits[:, 1], np.array(resolution), np.array(max_interval), model.window, None, {}, trained,
-            keep_sign, model.directions,
+            keep_sign, model.directions, _parts_of_a_unit(np.array(resolution)),
         )  # fmt: skip
-        if decimals is not None:
-            parts = 10.0 ** np.maximum(decimals, 0).astype(np.float64)
-            # An interval is at least two resolutions wide, and with a smaller limit no value would be left.
-            fine = bare.max_interval * parts >= _FEWEST_IN_LIMIT
-            learned = fine & np.array([not sensor.resolution for sensor in model.sensors]) & (decimals >= 0)
-            parts = np.where(learned, parts, 0.0)
-            bare = replace(
-                bare, resolution=np.where(learned, 1.0 / np.maximum(parts, 1.0), bare.resolution), parts=parts
-            )
         return bare.with_intervals(contract)
 
     def trained_limits(self, *further: Range | None) -> Limits | None:
@@ -114,6 +109,11 @@ class SensorTable:
             return replace(self, gap_ages=None, residuals={})
         residuals = {newest: quantiles.table(newest=newest) for newest in (True, False)}
         return replace(self, gap_ages=np.array(quantiles.gap_ages), residuals=residuals)
+
+
+def _parts_of_a_unit(resolution: NDArray[np.float64]) -> NDArray[np.float64]:
+    parts = 1.0 / np.where(resolution > 0, resolution, np.inf)
+    return np.where(np.isclose(parts, np.rint(parts), rtol=1e-12, atol=0.0), np.rint(parts), 0.0)
 
 
 class SensorTables:

@@ -44,7 +44,6 @@ _NUMBER, _DECIMAL = r"^[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?$", r"^[+-]?\d
 _NAME = "the table"
 _INDEX = "the index"
 _FLAGS = (  # parts of the messages for commands, and what they are for arguments
-    (r"--sensor COLUMN --value \S+ and perhaps --group COLUMN", "group=COLUMN"),
     (r"with --date-order dmy or mdy", "by a column of times in place of text"),
     (r"--(time|group) ('[^']*'|COLUMN)", r"\1=\2"),
     (r"--missing ('[^']*')", r"missing=[\1]"),

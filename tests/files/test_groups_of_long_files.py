@@ -164,6 +164,13 @@ def test_two_columns_that_could_be_the_group_are_named() -> None:
     assert read("\n".join(["time,pump,sensor,value,line", *lines]).encode(), group="pump").groups == ("P1", "P2")
 
 
+def test_the_advice_on_an_unclear_sensor_can_be_followed() -> None:
+    lines = rows("{t:%Y-%m-%dT%H:%M:%SZ},{m},{s},{v}")
+    said = refused("time,pump,what,reading", lines)
+    assert "unclear which is the sensor: call its column 'sensor' and that of 'reading' 'value'" in said
+    assert read("\n".join(["time,pump,sensor,value", *lines]).encode(), name="a.csv").groups == ("P1", "P2")
+
+
 def test_columns_that_tell_machines_apart_together_alone_are_named() -> None:
     lines = [
         f"2026-03-02T00:{step:02d}:00Z,{machine[0]},line {machine[1]},temp,{step % 7 + 10 * place}"

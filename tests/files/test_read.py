@@ -143,6 +143,11 @@ def test_parts_of_a_date_in_columns_are_put_together() -> None:
     assert reading.form.unused == {"No": "counts the rows", "wd": "no numbers", "station": "no numbers"}
 
 
+def test_a_row_counter_with_gaps_is_no_sensor() -> None:
+    lines = [f"{row},2026-03-02 00:{row:02d}:00,{row % 7}.5" for row in range(1, 50) if row % 11]
+    assert read("\n".join(['"#",time,temp', *lines]).encode()).form.unused == {"#": "numbers that name something"}
+
+
 def test_ids_are_groups_and_flags_codes_and_places_are_no_sensors() -> None:
     lines = ["ts,station_id,latitude,flag,code,temp"]
     for row in range(240):
