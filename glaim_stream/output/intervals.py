@@ -210,9 +210,8 @@ def publishable(
         steps = value / grid
     rounded = (resolution > 0) & (np.abs(steps) < _MOST_STEPS)
     value = np.where(rounded, np.rint(np.where(rounded, steps, 0)) * grid, value)
-    if table.parts is not None:  # 214 / 10 is 21.4, and 214 * 0.1 is 21.400000000000002
-        parts = np.where(rounded, table.parts[sensor], 0.0)
-        value = np.where(parts > 0, np.rint(value * parts) / np.maximum(parts, 1.0), value)
+    parts = np.where(rounded, table.parts[sensor], 0.0)  # 214 / 10 is 21.4, and 214 * 0.1 is 21.400000000000002
+    value = np.where(parts > 0, np.rint(value * parts) / np.maximum(parts, 1.0), value)
     return np.clip(value, table.low[sensor], table.high[sensor])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -36,7 +36,12 @@ class SensorTable:
     trained_range: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
     keep_sign: NDArray[np.bool_] | None = None  # [C], sensors whose filled values do not cross 0; None: all
     directions: NDArray[np.bool_] | None = None  # [C], sensors in degrees, of which 360 is 0 again; None: no sensor
-    parts: NDArray[np.float64] | None = None  # [C], resolutions in a unit where that is a whole number, else 0
+    parts: NDArray[np.float64] = field(init=False)  # [C], resolutions in a unit where that is a whole number, else 0
+
+    def __post_init__(self) -> None:
+        parts = 1.0 / np.where(self.resolution > 0, self.resolution, np.inf)
+        whole = np.isclose(parts, np.rint(parts), rtol=1e-12, atol=0.0)
+        object.__setattr__(self, "parts", np.where(whole, np.rint(parts), 0.0))
 
     @classmethod
     def of(cls, model: Model, contract: Contract | None, decimals: Decimals | None = None) -> SensorTable:
@@ -64,7 +69,7 @@ class SensorTable:
             resolution = [*np.where(wanted, learned, resolution)]
         bare = cls(
             limits[:, 0], limits[:, 1], np.array(resolution), np.array(max_interval), model.window, None, {}, trained,
-            keep_sign, model.directions, _parts_of_a_unit(np.array(resolution)),
+            keep_sign, model.directions,
         )  # fmt: skip
         return bare.with_intervals(contract)
 
@@ -109,11 +114,6 @@ class SensorTable:
             return replace(self, gap_ages=None, residuals={})
         residuals = {newest: quantiles.table(newest=newest) for newest in (True, False)}
         return replace(self, gap_ages=np.array(quantiles.gap_ages), residuals=residuals)
-
-
-def _parts_of_a_unit(resolution: NDArray[np.float64]) -> NDArray[np.float64]:
-    parts = 1.0 / np.where(resolution > 0, resolution, np.inf)
-    return np.where(np.isclose(parts, np.rint(parts), rtol=1e-12, atol=0.0), np.rint(parts), 0.0)
 
 
 class SensorTables:

@@ -141,6 +141,7 @@ async def test_names_are_text_wherever_they_are_shown(tab: Tab) -> None:
             await tab.run(f"{tile}{json.dumps(name)}).click()")
             await tab.until(f"{TITLE} === {json.dumps(name)}")
             await tab.has(3, FIGURES)
+            assert await tab.text("#group-title") == name
         captions = await tab.run("[...document.querySelectorAll('figcaption b')].map(b => b.textContent)")
         assert captions == CANARIES[:3]
         assert CANARIES[1] in await tab.text("#outage-list")
